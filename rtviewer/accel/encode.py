@@ -1,0 +1,70 @@
+"""Laying out a new structure: one allocation, header and section table, sections for a builder to fill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtviewer.accel import layout
+from rtviewer.accel.layout import SectionKind
+from rtviewer.accel.structure import Structure, aligned_bytes
+from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag
+from rtviewer.dxr.layouts import INSTANCE_DESC
+from rtviewer.dxr.limits import ACCELERATION_STRUCTURE_BYTE_ALIGNMENT
+
+
+def _align(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
+
+
+def element_size(kind: SectionKind) -> int:
+    """Bytes of one element."""
+    dtype = np.dtype(INSTANCE_DESC) if kind is SectionKind.INSTANCE_DESCS else layout.ELEMENT_DTYPES[kind]
+    return dtype.itemsize
+
+
+def allocate(
+    kind: AccelerationStructureType,
+    flags: BuildFlag,
+    sections: Sequence[tuple[SectionKind, int]],
+    *,
+    name: str = "",
+    address: int = 0,
+) -> Structure:
+    """A structure with its header's constant fields and section table written and its sections zero.
+
+    ``sections``: kind and element count, in the order they are laid out; each starts 64-aligned. The total is a
+    multiple of 256. The returned structure is still writable; :func:`seal` ends that.
+    """
+    offset = _align(layout.HEADER.itemsize, layout.SECTION_ALIGNMENT)
+    table = np.zeros(layout.MAX_SECTIONS, layout.SECTION)
+    for row, (section, count) in enumerate(sections):
+        table[row] = (section, element_size(section), count, offset)
+        offset = _align(offset + count * element_size(section), layout.SECTION_ALIGNMENT)
+    structure = Structure(aligned_bytes(_align(offset, ACCELERATION_STRUCTURE_BYTE_ALIGNMENT)), name, address)
+    header = structure.data[: layout.HEADER.itemsize].view(layout.HEADER)
+    header["magic"] = layout.MAGIC
+    header["layout_version"] = layout.LAYOUT_VERSION
+    header["type"] = int(kind)
+    header["build_flags"] = int(flags & ~BuildFlag.PERFORM_UPDATE)  # BF-9
+    header["section_count"] = len(sections)
+    header["size_in_bytes"] = structure.size
+    header["sections"] = table
+    header["bounds"] = [[np.inf] * 3, [-np.inf] * 3]
+    header["condition"] = 1.0
+    return structure
+
+
+def set_header(structure: Structure, **fields: int | float | NDArray[np.float32]) -> None:
+    """Write header fields of a structure that is not sealed."""
+    header = structure.data[: layout.HEADER.itemsize].view(layout.HEADER)
+    for field, value in fields.items():
+        header[field] = value
+
+
+def seal(structure: Structure) -> Structure:
+    """Make the bytes read-only and return a structure whose views are too."""
+    structure.data.flags.writeable = False
+    return Structure(structure.data, structure.name, structure.address)

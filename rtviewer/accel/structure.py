@@ -1,0 +1,116 @@
+"""A structure as typed read-only views on its bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtviewer.accel import layout
+from rtviewer.accel.layout import SectionKind
+from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag
+from rtviewer.dxr.layouts import INSTANCE_DESC
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """One acceleration structure.
+
+    ``data``: (size,) uint8, read-only, its first byte 64-aligned in memory. ``name`` is for people; ``address`` is the
+    simulated GPU address it lives at (0 when it lives nowhere). Neither is in the bytes.
+
+    Views trust the bytes: what comes from outside goes through ``accel.invariants`` first.
+    """
+
+    data: NDArray[np.uint8]
+    name: str = ""
+    address: int = 0
+
+    @cached_property
+    def header(self) -> np.void:
+        return self.data[: layout.HEADER.itemsize].view(layout.HEADER)[0]  # type: ignore[no-any-return]
+
+    @property
+    def type(self) -> AccelerationStructureType:
+        return AccelerationStructureType(int(self.header["type"]))
+
+    @property
+    def is_top_level(self) -> bool:
+        return self.type is AccelerationStructureType.TOP_LEVEL
+
+    @property
+    def build_flags(self) -> BuildFlag:
+        """The flags it was built with (BF-9); ask these, never a checkbox."""
+        return BuildFlag(int(self.header["build_flags"]))
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.data)
+
+    def section(self, kind: SectionKind) -> NDArray[Any]:
+        """Elements of a section as a structured array; empty when there is none."""
+        dtype = np.dtype(INSTANCE_DESC) if kind is SectionKind.INSTANCE_DESCS else layout.ELEMENT_DTYPES[kind]
+        for entry in self.header["sections"][: int(self.header["section_count"])]:
+            if entry["kind"] == kind:
+                first, count = int(entry["offset"]), int(entry["count"])
+                return self.data[first : first + count * dtype.itemsize].view(dtype)
+        return np.empty(0, dtype)
+
+    def section_offset(self, kind: SectionKind) -> int:
+        """Bytes from the start of the structure; 0 when there is no such section."""
+        for entry in self.header["sections"][: int(self.header["section_count"])]:
+            if entry["kind"] == kind:
+                return int(entry["offset"])
+        return 0
+
+    @cached_property
+    def nodes(self) -> NDArray[np.void]:
+        return self.section(SectionKind.NODES)
+
+    @cached_property
+    def triangle_packs(self) -> NDArray[np.void]:
+        return self.section(SectionKind.TRIANGLE_PACKS)
+
+    @cached_property
+    def box_packs(self) -> NDArray[np.void]:
+        return self.section(SectionKind.BOX_PACKS)
+
+    @cached_property
+    def geometries(self) -> NDArray[np.void]:
+        return self.section(SectionKind.GEOMETRIES)
+
+    @cached_property
+    def instance_descs(self) -> NDArray[np.void]:
+        """INSTANCE_DESC rows in instance order, bit-identical to the build's input (VIS-2)."""
+        return self.section(SectionKind.INSTANCE_DESCS)
+
+    @cached_property
+    def instance_leaves(self) -> NDArray[np.void]:
+        """One row per active instance, in leaf order."""
+        return self.section(SectionKind.INSTANCE_LEAVES)
+
+    @property
+    def bounds(self) -> NDArray[np.float32] | None:
+        """Root bounds (2, 3) float32, None when nothing is active."""
+        bounds: NDArray[np.float32] = self.header["bounds"]
+        return bounds if int(self.header["active_count"]) else None
+
+    def geometry_and_primitive(self, ids: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Geometry index and primitive index of pack ids; -1, -1 for unused lanes."""
+        number = np.asarray(ids, np.int64) & layout.PRIMITIVE_BITS
+        first = self.geometries["first_primitive"].astype(np.int64)
+        geometry = np.searchsorted(first, number, side="right") - 1
+        primitive = number - first[geometry] if len(first) else number
+        unused = np.asarray(ids) == layout.UNUSED_LANE
+        return np.where(unused, -1, geometry), np.where(unused, -1, primitive)
+
+
+def aligned_bytes(size: int) -> NDArray[np.uint8]:
+    """(size,) zeroed uint8 whose first byte is 64-aligned, so that a node is one to four cache lines."""
+    raw = np.zeros(size + 64, np.uint8)
+    first = -raw.ctypes.data % 64
+    return raw[first : first + size]

@@ -1,0 +1,395 @@
+"""Builds bottom-level and top-level structures. The same input gives the same bytes, whatever threads do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtviewer.accel import layout
+from rtviewer.accel.encode import allocate, seal, set_header
+from rtviewer.accel.layout import SectionKind
+from rtviewer.accel.structure import Structure
+from rtviewer.build.plan import BuildPlan, plan
+from rtviewer.build.references import InstanceReferences, PrimitiveReferences, instance_references, primitive_references
+from rtviewer.dxr.descs import BlasInputs, InstanceInputs
+from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag
+from rtviewer.dxr.layouts import INSTANCE_DESC, pack_24_8
+from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
+from rtviewer.errors import CancelledError
+
+Progress = Callable[[float], None]
+Cancelled = Callable[[], bool]
+
+
+def build_blas(
+    inputs: BlasInputs,
+    flags: BuildFlag = BuildFlag.NONE,
+    *,
+    name: str = "",
+    address: int = 0,
+    profile: Profile = DEFAULT_PROFILE,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+) -> Structure:
+    """Build a bottom-level structure; inputs may be freed or changed afterwards (BLD-3).
+
+    Guarantees: bytes depend on ``inputs`` and ``flags`` only. ``progress`` gets fractions from 0 to 1; ``cancelled`` is
+    asked often.
+
+    Raises InvalidInputError for broken rules, StructureError for a flag not there yet, CancelledError.
+    """
+    build_plan = plan(flags, AccelerationStructureType.BOTTOM_LEVEL, profile)
+    references = primitive_references(inputs, profile)
+    tree = _build_tree(_primitive_bounds(references), references.ids.copy(), build_plan, progress, cancelled)
+    leaf_kind = SectionKind.TRIANGLE_PACKS if references.is_triangles else SectionKind.BOX_PACKS
+    structure = allocate(
+        AccelerationStructureType.BOTTOM_LEVEL,
+        flags,
+        [
+            (SectionKind.NODES, tree.node_count),
+            (leaf_kind, len(tree.packs)),
+            (SectionKind.GEOMETRIES, len(references.counts)),
+        ],
+        name=name or inputs.name,
+        address=address,
+    )
+    tree.write_nodes(structure)
+    _write_packs(structure, references, tree)
+    _write_geometries(structure, inputs, references)
+    active = references.primitives[references.ids]
+    finite = np.abs(active[np.isfinite(active)])
+    set_header(
+        structure,
+        input_count=len(references.primitives),
+        active_count=len(references.ids),
+        degenerate_count=int(references.degenerate.sum()),
+        depth=tree.depth,
+        bounds=tree.bounds,
+        max_abs=float(finite.max(initial=0.0)),
+    )
+    return seal(structure)
+
+
+def build_tlas(
+    instances: InstanceInputs,
+    flags: BuildFlag = BuildFlag.NONE,
+    *,
+    blases: Mapping[int, Structure],
+    name: str = "",
+    address: int = 0,
+    profile: Profile = DEFAULT_PROFILE,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+) -> Structure:
+    """Build a top-level structure over ``instances``; ``blases`` says what lives at which address.
+
+    Guarantees and errors as :func:`build_blas`.
+    """
+    build_plan = plan(flags, AccelerationStructureType.TOP_LEVEL, profile)
+    references = instance_references(instances, blases, profile)
+    tree = _build_tree(references.bounds.copy(), references.ids.copy(), build_plan, progress, cancelled)
+    structure = allocate(
+        AccelerationStructureType.TOP_LEVEL,
+        flags,
+        [
+            (SectionKind.NODES, tree.node_count),
+            (SectionKind.INSTANCE_LEAVES, len(tree.packs)),
+            (SectionKind.INSTANCE_DESCS, len(instances)),
+        ],
+        name=name,
+        address=address,
+    )
+    tree.write_nodes(structure)
+    _write_instances(structure, instances, references, tree)
+    set_header(
+        structure,
+        input_count=len(instances),
+        active_count=len(references.ids),
+        depth=tree.depth,
+        bounds=tree.bounds,
+        max_abs=references.reach,
+        condition=min(references.condition, float(np.finfo(np.float32).max)),
+    )
+    return seal(structure)
+
+
+# --- the tree -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _TopNode:
+    """A node above the grain: its parts, and what became of each (a node, a leaf range or a subtree)."""
+
+    parts: NDArray[np.int64]
+    number: int
+    children: list[Any] = field(default_factory=list)
+    index: int = 0
+
+
+@dataclass
+class _Subtree:
+    nodes: NDArray[np.float32]
+    packs: NDArray[np.int32]
+    depth: int
+    node_base: int = 0
+    pack_base: int = 0
+
+
+@dataclass
+class _Leaf:
+    first: int
+    last: int
+    pack_base: int = 0
+
+
+@dataclass
+class _Tree:
+    """A finished tree, before it has bytes. ``ids``: primitives in leaf order; ``packs`` (n, 2): ranges of ``ids``."""
+
+    bounds_of: NDArray[np.float32]
+    ids: NDArray[np.int32]
+    build_plan: BuildPlan
+    root: _TopNode | _Subtree | None
+    packs: NDArray[np.int32] = field(default_factory=lambda: np.empty((0, 2), np.int32))
+    node_count: int = 0
+    depth: int = 0
+    tops: list[_TopNode] = field(default_factory=list)
+    subtrees: list[_Subtree] = field(default_factory=list)
+
+    @property
+    def bounds(self) -> NDArray[np.float32]:
+        if not len(self.ids):
+            return np.array([[np.inf] * 3, [-np.inf] * 3], np.float32)
+        return np.stack([self.bounds_of[:, :3].min(0), self.bounds_of[:, 3:].max(0)])
+
+    def number(self) -> None:
+        """Give every node and pack its place: top nodes breadth first, then subtrees in the same order."""
+        ranges: list[NDArray[np.int32]] = []
+        pack_count = 0
+        level: list[_TopNode | _Subtree] = [self.root] if self.root is not None else []
+        depth = 0
+        while level:
+            below: list[_TopNode | _Subtree] = []
+            for item in level:
+                if isinstance(item, _Subtree):
+                    item.pack_base = pack_count
+                    pack_count += len(item.packs)
+                    ranges.append(item.packs)
+                    self.subtrees.append(item)
+                    self.depth = max(self.depth, depth + item.depth)
+                    continue
+                item.index = len(self.tops)
+                self.tops.append(item)
+                self.depth = max(self.depth, depth + 1)
+                for child in item.children:
+                    if isinstance(child, _Leaf):
+                        child.pack_base = pack_count
+                        edges = np.arange(child.first, child.last, self.build_plan.pack_width, dtype=np.int32)
+                        ends = np.minimum(edges + self.build_plan.pack_width, child.last)
+                        ranges.append(np.stack([edges, ends], 1).astype(np.int32))
+                        pack_count += len(edges)
+                    else:
+                        below.append(child)
+            level = below
+            depth += 1
+        base = len(self.tops)
+        for subtree in self.subtrees:
+            subtree.node_base = base
+            base += len(subtree.nodes)
+        self.node_count = base
+        self.packs = np.concatenate(ranges) if ranges else self.packs
+
+    def write_nodes(self, structure: Structure) -> None:
+        """Write all nodes into the structure's section, references relocated."""
+        from rtviewer.kernels.binned_sah import leaf_reference, relocate, write_top_node
+
+        nodes = structure.section(SectionKind.NODES).view(np.float32).reshape(-1, 64)
+        children = nodes.view(np.int32)
+        for top in self.tops:
+            references = np.zeros(8, np.int32)
+            for lane, child in enumerate(top.children):
+                if isinstance(child, _Leaf):
+                    elements = -(-(child.last - child.first) // self.build_plan.pack_width)
+                    references[lane] = leaf_reference(child.pack_base, elements)
+                else:
+                    references[lane] = child.index if isinstance(child, _TopNode) else child.node_base
+            write_top_node(self.bounds_of, top.parts, top.number, references, nodes, children, top.index)
+        for subtree in self.subtrees:
+            relocate(
+                subtree.nodes.view(np.int32), len(subtree.nodes), subtree.node_base, subtree.pack_base,
+                children[subtree.node_base :],
+            )  # fmt: skip
+
+
+def _build_tree(
+    bounds: NDArray[np.float32],
+    ids: NDArray[np.int32],
+    build_plan: BuildPlan,
+    progress: Progress | None,
+    cancelled: Cancelled | None,
+) -> _Tree:
+    """Build over all references. Ranges above the grain are cut node by node, the rest whole, on all cores."""
+    tree = _Tree(bounds, ids, build_plan, None)
+    if not len(ids):
+        return tree
+    work = _Work(bounds, ids, build_plan, progress, cancelled)
+    tree.root = work.run()
+    tree.number()
+    return tree
+
+
+class _Work:
+    """The tasks of one build and the pool they run on."""
+
+    def __init__(
+        self,
+        bounds: NDArray[np.float32],
+        ids: NDArray[np.int32],
+        build_plan: BuildPlan,
+        progress: Progress | None,
+        cancelled: Cancelled | None,
+    ) -> None:
+        self.bounds, self.ids, self.plan = bounds, ids, build_plan
+        self.progress, self.cancelled = progress, cancelled
+        self.cancel = np.zeros(1, np.uint8)
+        self.done = 0
+
+    def run(self) -> _TopNode | _Subtree:
+        if len(self.ids) <= self.plan.grain:
+            return self._subtree(0, len(self.ids))
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            tasks: dict[Future[Any], tuple[_TopNode | None, int, int, int]] = {}
+            tasks[pool.submit(self._cut, 0, len(self.ids))] = (None, 0, 0, len(self.ids))
+            root: _TopNode | None = None
+            try:
+                while tasks:
+                    finished, _ = wait(tasks, timeout=0.05, return_when=FIRST_COMPLETED)
+                    self._stop_if_cancelled()
+                    for future in finished:
+                        parent, lane, first, last = tasks.pop(future)
+                        result = future.result()
+                        if parent is not None:
+                            parent.children[lane] = result
+                        if isinstance(result, _TopNode):
+                            root = root or result
+                            self._submit_children(pool, tasks, result)
+                        else:
+                            self.done += last - first
+                    if self.progress:
+                        self.progress(self.done / len(self.ids))
+            except BaseException:
+                self.cancel[0] = 1
+                raise
+        assert root is not None
+        return root
+
+    def _submit_children(
+        self, pool: ThreadPoolExecutor, tasks: dict[Future[Any], tuple[_TopNode | None, int, int, int]], node: _TopNode
+    ) -> None:
+        node.children = [None] * node.number
+        for lane in range(node.number):
+            first, last = int(node.parts[lane, 0]), int(node.parts[lane, 1])
+            if last - first <= self.plan.leaf_size:
+                node.children[lane] = _Leaf(first, last)
+                self.done += last - first
+                continue
+            build = self._cut if last - first > self.plan.grain else self._subtree
+            tasks[pool.submit(build, first, last)] = (node, lane, first, last)
+
+    def _stop_if_cancelled(self) -> None:
+        if self.cancelled is not None and self.cancelled():
+            self.cancel[0] = 1
+            raise CancelledError("the build was cancelled")
+
+    def _cut(self, first: int, last: int) -> _TopNode:
+        from rtviewer.kernels.binned_sah import build_top_node
+
+        parts = np.zeros((8, 2), np.int64)
+        number = build_top_node(self.bounds, self.ids, first, last, self.plan.leaf_size, self.plan.pack_width, parts)
+        return _TopNode(parts, number)
+
+    def _subtree(self, first: int, last: int) -> _Subtree:
+        from rtviewer.kernels.binned_sah import build_range
+
+        count = last - first
+        # A node that is not full has only leaves of one pack below it, a full one has eight children, so nodes stay
+        # below a third of the references; with one reference a leaf, below all of them.
+        capacity = (count // 3 if self.plan.leaf_size > 1 else count) + 2
+        nodes = np.empty((capacity, 64), np.float32)
+        packs = np.empty((count, 2), np.int32)
+        node_count, pack_count, depth = build_range(
+            self.bounds, self.ids, first, last, self.plan.leaf_size, self.plan.pack_width,
+            nodes, nodes.view(np.int32), packs, self.cancel,
+        )  # fmt: skip
+        if node_count == 0:
+            raise CancelledError("the build was cancelled")
+        return _Subtree(nodes[:node_count].copy(), packs[:pack_count].copy(), depth)
+
+
+# --- leaves and tables --------------------------------------------------------------------------------------------
+
+
+def _primitive_bounds(references: PrimitiveReferences) -> NDArray[np.float32]:
+    """(k, 6) float32 boxes of the primitives that go into the tree."""
+    if not references.is_triangles:
+        return references.primitives[references.ids]
+    from rtviewer.kernels.leaves import triangle_bounds
+
+    bounds = np.empty((len(references.ids), 6), np.float32)
+    triangle_bounds(references.primitives, references.ids, bounds)
+    return bounds
+
+
+def _write_packs(structure: Structure, references: PrimitiveReferences, tree: _Tree) -> None:
+    from rtviewer.kernels.leaves import write_box_packs, write_triangle_packs
+
+    if references.is_triangles:
+        packs = structure.section(SectionKind.TRIANGLE_PACKS)
+        write_triangle_packs(
+            tree.packs, tree.ids, references.primitives, references.flags, packs["vertices"], packs["id"]
+        )
+    else:
+        packs = structure.section(SectionKind.BOX_PACKS)
+        write_box_packs(
+            tree.packs, tree.ids, references.primitives, references.flags, packs["low"], packs["high"], packs["id"]
+        )
+
+
+def _write_geometries(structure: Structure, inputs: BlasInputs, references: PrimitiveReferences) -> None:
+    rows = structure.section(SectionKind.GEOMETRIES)
+    if not len(rows):
+        return
+    rows["type"] = [int(g.type) for g in inputs.geometries]
+    rows["flags"] = [int(g.flags) for g in inputs.geometries]
+    rows["primitive_count"] = references.counts
+    rows["first_primitive"] = np.cumsum(references.counts) - references.counts
+    rows["active_count"] = references.active
+    rows["degenerate_count"] = references.degenerate
+    rows["has_transform"] = [getattr(g, "transform", None) is not None for g in inputs.geometries]
+
+
+def instance_descs(instances: InstanceInputs) -> NDArray[np.void]:
+    """INSTANCE_DESC rows of the inputs, as an application would write them (section 2 of the rules)."""
+    rows = np.zeros(len(instances), INSTANCE_DESC)
+    rows["Transform"] = instances.transform
+    rows["InstanceIDAndMask"] = pack_24_8(instances.instance_id, instances.mask.astype(np.uint32))
+    rows["InstanceContributionAndFlags"] = pack_24_8(instances.contribution, instances.flags.astype(np.uint32))
+    rows["AccelerationStructure"] = instances.blas_address
+    return rows
+
+
+def _write_instances(
+    structure: Structure, instances: InstanceInputs, references: InstanceReferences, tree: _Tree
+) -> None:
+    structure.section(SectionKind.INSTANCE_DESCS)[:] = instance_descs(instances)
+    leaves = structure.section(SectionKind.INSTANCE_LEAVES)
+    order = tree.ids[tree.packs[:, 0]] if len(tree.packs) else np.empty(0, np.int32)
+    leaves["world_to_object"] = references.world_to_object[order]
+    leaves["instance"] = order
+    leaves["state"] = np.where(references.singular[order], layout.INSTANCE_SINGULAR, 0)

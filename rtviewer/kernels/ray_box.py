@@ -1,0 +1,92 @@
+"""Box tests: a conservative one for nodes, and the exact one that makes a procedural box a candidate.
+
+Nodes (TRI-7). The triangle test shears in float32, so a ray may be granted a triangle although its exact line passes the
+triangle's box by a rounding error. The node test must not be stricter: planes are moved outward by ``margin``, an upper
+bound of that error, which costs nothing because it goes into the origin; slab distances get a relative allowance for
+their three roundings. An axis with direction 0 tests the closed interval: with reciprocal +inf the two distances
+become -inf and +inf inside and are of one sign outside. An axis whose direction is so small that the reciprocal
+overflows says nothing, which is conservative.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rtviewer.kernels import jit
+
+MARGIN = np.float32(2.0**-20)
+"""Sixteen unit roundoffs: the shear makes at most seven, relative to the largest coordinate."""
+WIDEN = np.float32(1.0 + 2.0**-20)
+"""Three roundings of a slab distance are 2^-22 relative; entry, exit and the current end each get four times that."""
+TINY = np.float32(1e-37)
+INFINITY = np.float32(np.inf)
+
+SLAB_SIZE = 12
+
+
+@jit
+def set_slab(slab, ox, oy, oz, dx, dy, dz, max_abs):
+    """Fill ``slab`` (12,) float32: per axis origin for low planes, origin for high planes, reciprocal, sign bit."""
+    reach = max_abs + max(abs(ox), max(abs(oy), abs(oz)))
+    margin = max(reach * MARGIN, TINY)
+    set_slab_axis(slab, 0, ox, dx, margin)
+    set_slab_axis(slab, 4, oy, dy, margin)
+    set_slab_axis(slab, 8, oz, dz, margin)
+
+
+@jit
+def set_slab_axis(slab, at, origin, direction, margin):
+    slab[at] = origin + margin
+    slab[at + 1] = origin - margin
+    slab[at + 3] = np.float32(0.0)
+    if direction == np.float32(0.0):
+        slab[at + 2] = INFINITY
+        return
+    reciprocal = np.float32(1.0) / direction
+    if abs(reciprocal) == INFINITY:
+        slab[at] = INFINITY
+        slab[at + 1] = -INFINITY
+        slab[at + 2] = np.float32(1.0)
+        return
+    slab[at + 2] = reciprocal
+    if reciprocal < np.float32(0.0):
+        slab[at + 3] = np.float32(1.0)
+
+
+@jit
+def slab_axis(slab, at, low, high):
+    """(entry, exit) along one axis."""
+    to_low = (low - slab[at]) * slab[at + 2]
+    to_high = (high - slab[at + 1]) * slab[at + 2]
+    if slab[at + 3] != np.float32(0.0):
+        return to_high, to_low
+    return to_low, to_high
+
+
+@jit
+def box_candidate(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy, dz):
+    """Exact closed slab test in float64: (entry, exit), entry above exit when the line misses the box.
+
+    All arguments are float64 made from float32. An axis with direction 0 only asks whether the origin is between the
+    planes (TRI-7); with three such axes the interval is all of the line, so an origin inside counts (RAY-5).
+    """
+    entry = -np.inf
+    leave = np.inf
+    for axis in range(3):
+        if axis == 0:
+            low, high, origin, direction = low_x, high_x, ox, dx
+        elif axis == 1:
+            low, high, origin, direction = low_y, high_y, oy, dy
+        else:
+            low, high, origin, direction = low_z, high_z, oz, dz
+        if direction == 0.0:
+            if not (low <= origin <= high):
+                return np.inf, -np.inf
+            continue
+        near = (low - origin) / direction
+        far = (high - origin) / direction
+        if direction < 0.0:
+            near, far = far, near
+        entry = max(entry, near)
+        leave = min(leave, far)
+    return entry, leave

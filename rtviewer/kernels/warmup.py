@@ -1,0 +1,73 @@
+"""Compiles what the product uses by calling it on the smallest inputs; ``kernels.warm_up`` is the way in.
+
+The signatures are those the borders (``trace.dispatch``, ``build.builder``) canonicalise to. A test runs this, then the
+product, and asserts that nothing new was compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rtviewer.dxr.verdicts import EVENT, Counter
+from rtviewer.kernels import state
+
+
+def compile_all(progress: Callable[[float, str], None] | None = None) -> None:
+    steps = [
+        ("builder", _builder),
+        ("tracer", lambda: _tracer(False, False)),
+        ("tracer with counters", lambda: _tracer(True, False)),
+        ("ray log", lambda: _tracer(True, True)),
+    ]
+    for number, (name, step) in enumerate(steps):
+        if progress:
+            progress(number / len(steps), f"compiling the {name}")
+        step()
+    if progress:
+        progress(1.0, "compiled")
+
+
+def _builder() -> None:
+    from rtviewer.kernels import binned_sah, leaves
+
+    corners = np.zeros((1, 3, 3), np.float32)
+    ids, flags = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    bounds = np.zeros((1, 6), np.float32)
+    leaves.triangle_bounds(corners, ids, bounds)
+    nodes, packs = np.zeros((2, 64), np.float32), np.zeros((1, 2), np.int32)
+    children = nodes.view(np.int32)
+    binned_sah.build_range(bounds, ids, 0, 1, 8, 4, nodes, children, packs, np.zeros(1, np.uint8))
+    binned_sah.relocate(children, 1, 0, 0, children)
+    parts = np.zeros((8, 2), np.int64)
+    binned_sah.build_top_node(bounds, ids, 0, 1, 8, 4, parts)
+    binned_sah.write_top_node(bounds, parts, 0, np.zeros(8, np.int32), nodes, children, 0)
+    binned_sah.leaf_reference(0, 1)
+    from rtviewer.accel import layout
+
+    triangle_packs, box_packs = np.zeros(1, layout.TRIANGLE_PACK), np.zeros(1, layout.BOX_PACK)
+    leaves.write_triangle_packs(packs, ids, corners, flags, triangle_packs["vertices"], triangle_packs["id"])
+    leaves.write_box_packs(packs, ids, bounds, flags, box_packs["low"], box_packs["high"], box_packs["id"])
+
+
+def _tracer(counting: bool, logging: bool) -> None:
+    from rtviewer.kernels.events import Log
+    from rtviewer.kernels.traverse import Arguments, Found, Rays, Stack, World, trace_rays
+
+    world = World(
+        np.zeros(state.TOP_ROW_SIZE, np.int64), np.zeros(2, np.float32),
+        np.zeros((1, state.BLAS_ROW_SIZE), np.int64), np.zeros(1, np.float32), np.zeros(0, np.int32),
+    )  # fmt: skip
+    rays = Rays(
+        np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32),
+        np.zeros(0, np.float32), np.zeros(0, np.float32), np.zeros(0, np.bool_),
+    )  # fmt: skip
+    word, real = np.zeros(1, np.uint32), np.zeros(1, np.float32)
+    arguments = Arguments(word, word, word, word, real)
+    found = Found(np.zeros(0, np.float32), np.zeros((0, 4), np.int32), np.zeros((0, 2), np.float32))
+    counters = np.zeros((0, len(Counter)), np.int32) if counting else None
+    number = np.zeros(1, np.int64)
+    log = Log(np.zeros(1, EVENT), number, number, number, number) if logging else None
+    stack = Stack(np.zeros(1, np.int32), real, real, np.zeros(1, np.int64))
+    trace_rays(world, rays, arguments, found, counters, log, stack, 0, 0)

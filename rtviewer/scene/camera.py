@@ -1,0 +1,82 @@
+"""A camera as plain numbers, and its primary rays.
+
+World axes are the scene's own. A pixel's ray goes through the pixel's centre; pixel (0, 0) is top left.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Camera:
+    """``vertical_fov`` in degrees; ``orthographic_height`` in scene units replaces it when not None."""
+
+    position: Vector
+    look_at: Vector
+    up: Vector = (0.0, 1.0, 0.0)
+    vertical_fov: float = 45.0
+    orthographic_height: float | None = None
+    name: str = ""
+
+    def basis(self) -> NDArray[np.float64]:
+        """(3, 3) float64, rows right, up, forward, orthonormal and right-handed seen along forward."""
+        forward = np.subtract(self.look_at, self.position, dtype=np.float64)
+        length = np.linalg.norm(forward)
+        forward = forward / length if length > 0 else np.array([0.0, 0.0, -1.0])
+        right = np.cross(forward, np.asarray(self.up, np.float64))
+        if np.linalg.norm(right) < 1e-9:  # looking along up: take any other axis
+            right = np.cross(forward, np.roll(np.asarray(self.up, np.float64), 1) + 1e-3)
+        right /= np.linalg.norm(right)
+        return np.stack([right, np.cross(right, forward), forward])
+
+    def rays(
+        self, width: int, height: int, columns: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Origins and directions, each (n, 3) float32, of the pixels (columns[i], rows[i]) of a width x height image.
+
+        Directions of a perspective camera are unit length before rounding; those of an orthographic one too.
+        """
+        right, up, forward = self.basis()
+        x = (2.0 * (columns + 0.5) / width - 1.0) * (width / height)
+        y = 1.0 - 2.0 * (rows + 0.5) / height
+        position = np.asarray(self.position, np.float64)
+        if self.orthographic_height is not None:
+            half = 0.5 * self.orthographic_height
+            origin = position + half * (x[:, None] * right + y[:, None] * up)
+            direction = np.broadcast_to(forward, origin.shape)
+        else:
+            half = math.tan(math.radians(self.vertical_fov) / 2)
+            direction = forward + half * (x[:, None] * right + y[:, None] * up)
+            direction = direction / np.linalg.norm(direction, axis=1, keepdims=True)
+            origin = np.broadcast_to(position, direction.shape)
+        return np.ascontiguousarray(origin, np.float32), np.ascontiguousarray(direction, np.float32)
+
+
+def fitting_camera(
+    bounds: NDArray[np.float64] | None, direction: Vector = (-1.0, -0.7, -1.0), vertical_fov: float = 45.0
+) -> Camera:
+    """The camera of a scene that brings none: looks along ``direction`` from where the bounds fit, y up.
+
+    ``bounds``: (2, 3) float64 or None for an empty scene, which gets a camera at the origin's side.
+    """
+    if bounds is None:
+        bounds = np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]])
+    centre = bounds.sum(0) * 0.5
+    radius = float(np.linalg.norm(bounds[1] - centre)) or 1.0
+    toward = np.asarray(direction, np.float64)
+    toward = toward / np.linalg.norm(toward)
+    distance = radius / math.sin(math.radians(vertical_fov) / 2)
+    position = centre - toward * distance
+    return Camera(
+        (float(position[0]), float(position[1]), float(position[2])),
+        (float(centre[0]), float(centre[1]), float(centre[2])),
+        vertical_fov=vertical_fov,
+        name="fit",
+    )

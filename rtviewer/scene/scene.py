@@ -1,0 +1,49 @@
+"""A scene: bottom-level inputs, instances of them, cameras and the notes a loader made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtviewer.dxr.descs import IDENTITY, BlasInputs, Float3x4
+from rtviewer.dxr.flags import InstanceFlag
+from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.scene.camera import Camera
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One placement of a bottom-level structure. ``blas``: index into ``Scene.blases``, -1 for none (INST-2)."""
+
+    blas: int
+    transform: Float3x4 = field(default_factory=lambda: IDENTITY)
+    instance_id: int = 0
+    mask: int = 0xFF
+    contribution: int = 0
+    flags: InstanceFlag = InstanceFlag.NONE
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Everything a file said. Frozen; arrays inside are not written to.
+
+    ``warnings``: what a loader dropped or changed, one sentence each, naming file and place.
+    """
+
+    name: str
+    blases: tuple[BlasInputs, ...] = ()
+    instances: tuple[Instance, ...] = ()
+    cameras: tuple[Camera, ...] = ()
+    any_hit: AnyHitProgram = AnyHitProgram.ACCEPT
+    intersection: IntersectionProgram = IntersectionProgram.SPHERE
+    warnings: tuple[str, ...] = ()
+    source: str = ""
+
+    def bounds(self) -> NDArray[np.float64] | None:
+        """World bounds of referenced finite positions, (2, 3) float64, or None when there are none."""
+        from rtviewer.scene.bounds import scene_bounds
+
+        return scene_bounds(self)

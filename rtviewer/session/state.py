@@ -1,0 +1,107 @@
+"""The application's settings: frozen values, replaced whole. What a picture needs beside the document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rtviewer.dxr.descs import RayDesc
+from rtviewer.dxr.flags import BuildFlag, RayFlag
+from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
+from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.scene.camera import Camera
+
+
+@dataclass(frozen=True)
+class RaySettings:
+    """What every ray of the picture is traced with: the ray-flags pane. Always legal; commands see to it."""
+
+    ray_flags: RayFlag = RayFlag.NONE
+    mask: int = 0xFF
+    t_min: float = 0.0
+    t_max: float = float("inf")
+    ray_contribution: int = 0
+    multiplier: int = 1
+    miss_index: int = 0
+    any_hit: AnyHitProgram = AnyHitProgram.ACCEPT
+    intersection: IntersectionProgram = IntersectionProgram.SPHERE
+
+
+@dataclass(frozen=True)
+class BuildSettings:
+    """Build flags of the next build; a structure's own flags are read from the structure."""
+
+    blas_flags: BuildFlag = BuildFlag.NONE
+    tlas_flags: BuildFlag = BuildFlag.NONE
+
+
+class RangeKind(StrEnum):
+    AUTOMATIC = "automatic"
+    FIXED = "fixed"
+    PERCENTILE = "percentile"
+
+
+@dataclass(frozen=True)
+class ImageSettings:
+    """The trace view: which mode (``shade.modes``) and how its values become colours."""
+
+    mode: str = "shaded"
+    palette: str = "viridis"
+    range_kind: RangeKind = RangeKind.AUTOMATIC
+    range_low: float = 0.0
+    range_high: float = 1.0
+
+
+@dataclass(frozen=True)
+class ViewSettings:
+    """The structure view. ``depth_low`` and ``depth_high``: levels of boxes drawn, inclusive; -1 for all below."""
+
+    show_geometry: bool = True
+    show_wireframe: bool = False
+    show_boxes: bool = True
+    show_instance_boxes: bool = False
+    show_rays: bool = True
+    depth_low: int = 0
+    depth_high: int = -1
+    scope: int = -1
+    """Structure shown: -1 the top level (world space), else the index of a bottom level (object space)."""
+    hidden_instances: frozenset[int] = frozenset()
+    """Instances that the structure view leaves out; tracing knows nothing of it."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is selected. ``structure``: -1 top level, else bottom-level index. ``box``: box number in that structure's
+    Tree, -1 for none. The rest names an instance, geometry and primitive, -1 where it does not apply."""
+
+    structure: int = -1
+    box: int = -1
+    instance: int = -1
+    geometry: int = -1
+    primitive: int = -1
+
+
+@dataclass(frozen=True)
+class Pick:
+    """The pixel whose ray is logged, in the image of ``width`` x ``height``."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class State:
+    profile: Profile = DEFAULT_PROFILE
+    rays: RaySettings = field(default_factory=RaySettings)
+    build: BuildSettings = field(default_factory=BuildSettings)
+    image: ImageSettings = field(default_factory=ImageSettings)
+    view: ViewSettings = field(default_factory=ViewSettings)
+    selection: Selection = field(default_factory=Selection)
+    camera: Camera = field(default_factory=lambda: Camera((0.0, 0.0, 5.0), (0.0, 0.0, 0.0)))
+    pick: Pick | None = None
+    image_size: tuple[int, int] = (960, 540)
+    """Width and height of the traced image."""
+    typed_ray: RayDesc | None = None
+    """A ray typed by the user; when there is one, the log is about it and not about ``pick``."""

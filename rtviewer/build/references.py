@@ -59,14 +59,20 @@ def check_blas(inputs: BlasInputs, profile: Profile = DEFAULT_PROFILE) -> list[V
     kinds = {type(g) for g in inputs.geometries}
     if len(kinds) > 1:
         text = "a bottom-level structure holds triangles or AABBs, not both"
-        found.append(violation("BLD-2", text, field="Inputs.pGeometryDescs", section="Geometry and acceleration structures"))
+        found.append(
+            violation("BLD-2", text, field="Inputs.pGeometryDescs", section="Geometry and acceleration structures")
+        )
     if len(inputs.geometries) > MAX_GEOMETRIES_PER_BOTTOM_LEVEL_ACCELERATION_STRUCTURE:
         text = "at most 2^24 geometries"
-        found.append(violation("LIM-1", text, field="Inputs.NumDescs", value=len(inputs.geometries), section="Geometry limits"))
+        found.append(
+            violation("LIM-1", text, field="Inputs.NumDescs", value=len(inputs.geometries), section="Geometry limits")
+        )
     if inputs.primitive_count > MAX_PRIMITIVES_PER_BOTTOM_LEVEL_ACCELERATION_STRUCTURE:
         text = "at most 2^29 primitives, all geometries together"
         found.append(
-            violation("LIM-2", text, field="Inputs.pGeometryDescs", value=inputs.primitive_count, section="Geometry limits")
+            violation(
+                "LIM-2", text, field="Inputs.pGeometryDescs", value=inputs.primitive_count, section="Geometry limits"
+            )
         )
     for index, geometry in enumerate(inputs.geometries):
         found += check_geometry_flags(geometry.flags, profile, field=f"Inputs.pGeometryDescs[{index}].Flags")
@@ -101,7 +107,15 @@ def primitive_references(inputs: BlasInputs, profile: Profile = DEFAULT_PROFILE)
     Raises InvalidInputError with every violation found.
     """
     require(check_blas(inputs, profile), CALL)
-    require([v for i, g in enumerate(inputs.geometries) if isinstance(g, TrianglesGeometry) for v in _indices_in_range(g, i)], CALL)
+    require(
+        [
+            v
+            for i, g in enumerate(inputs.geometries)
+            if isinstance(g, TrianglesGeometry)
+            for v in _indices_in_range(g, i)
+        ],
+        CALL,
+    )
     found: list[Violation] = []
     parts, kept, flags = [], [], []
     counts, active, degenerate = [], [], []
@@ -116,7 +130,8 @@ def primitive_references(inputs: BlasInputs, profile: Profile = DEFAULT_PROFILE)
             inactive = inactive_triangles(primitives)
             flat = degenerate_triangles(primitives) & ~inactive
             keep = ~inactive & ~flat
-        broken = np.isnan(primitives.reshape(len(primitives), -1)).any(1) & ~inactive
+        axes = tuple(range(1, primitives.ndim))
+        broken = np.isnan(primitives).any(axes) & ~inactive
         if broken.any():
             found.append(_nan_violation(index, int(np.flatnonzero(broken)[0])))
         bits = (ID_OPAQUE if geometry.flags & GeometryFlag.OPAQUE else 0) | (
@@ -164,30 +179,60 @@ def check_instances(
     found: list[Violation] = []
     count = len(instances)
     if count > MAX_INSTANCES_PER_TOP_LEVEL_ACCELERATION_STRUCTURE:
-        found.append(violation("LIM-3", "at most 2^24 instances", field="Inputs.NumDescs", value=count, section="Geometry limits"))
+        found.append(
+            violation(
+                "LIM-3", "at most 2^24 instances", field="Inputs.NumDescs", value=count, section="Geometry limits"
+            )
+        )
     section = "D3D12_RAYTRACING_INSTANCE_DESC"
     for name, values, limit in (
         ("InstanceID", instances.instance_id, MAX_INSTANCE_ID),
         ("InstanceContributionToHitGroupIndex", instances.contribution, MAX_INSTANCE_CONTRIBUTION_TO_HIT_GROUP_INDEX),
     ):
         for i in np.flatnonzero(values > limit)[:8]:
-            found.append(violation("LIM-4", f"{name} must be below 2^24", field=f"InstanceDescs[{i}].{name}", value=values[i], section=section))
+            found.append(
+                violation(
+                    "LIM-4",
+                    f"{name} must be below 2^24",
+                    field=f"InstanceDescs[{i}].{name}",
+                    value=values[i],
+                    section=section,
+                )
+            )
     for word in np.unique(instances.flags):
         for problem in check_instance_flags(InstanceFlag(int(word)), profile):
             i = int(np.flatnonzero(instances.flags == word)[0])
-            found.append(violation(problem.rule, problem.message, field=f"InstanceDescs[{i}].Flags", value=problem.value, section=section))
+            found.append(
+                violation(
+                    problem.rule,
+                    problem.message,
+                    field=f"InstanceDescs[{i}].Flags",
+                    value=problem.value,
+                    section=section,
+                )
+            )
     for address in np.unique(instances.blas_address[instances.blas_address != 0]):
         i = int(np.flatnonzero(instances.blas_address == address)[0])
         field = f"InstanceDescs[{i}].AccelerationStructure"
         if address % ACCELERATION_STRUCTURE_BYTE_ALIGNMENT:
-            found.append(violation("ALIGN-1", "the address must be a multiple of 256", field=field, value=f"{address:#x}", section=section))
+            found.append(
+                violation(
+                    "ALIGN-1",
+                    "the address must be a multiple of 256",
+                    field=field,
+                    value=f"{address:#x}",
+                    section=section,
+                )
+            )
         elif int(address) not in blases or blases[int(address)].is_top_level:
             text = "no bottom-level structure lives at this address"
             found.append(violation("BLD-10", text, field=field, value=f"{address:#x}", section=section))
     bad = ~np.isfinite(instances.transform).all((1, 2)) & (instances.blas_address != 0)
     for i in np.flatnonzero(bad)[:8]:
         text = "a transform with a NaN or an infinity needs a NULL AccelerationStructure"
-        found.append(violation("INST-6", text, field=f"InstanceDescs[{i}].Transform", value="not finite", section=section))
+        found.append(
+            violation("INST-6", text, field=f"InstanceDescs[{i}].Transform", value="not finite", section=section)
+        )
     return sorted(found)
 
 
@@ -206,7 +251,14 @@ def instance_references(
     for i in np.flatnonzero(singular & (instances.blas_address != 0))[:8]:
         text = "the transform cannot be inverted: no ray can hit this instance"
         violations.append(
-            violation("INST-5", text, field=f"InstanceDescs[{i}].Transform", value="singular", section="Instance transform", warning=True)
+            violation(
+                "INST-5",
+                text,
+                field=f"InstanceDescs[{i}].Transform",
+                value="singular",
+                section="Instance transform",
+                warning=True,
+            )
         )
     transform = instances.transform[ids].astype(np.float64)
     boxes = np.zeros((len(ids), 2, 3))

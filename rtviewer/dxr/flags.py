@@ -220,7 +220,9 @@ MEANINGS: dict[str, dict[str, Meaning]] = {
     "RayFlag": {
         "NONE": Meaning("Closest hit, no culling", "RF-1"),
         "FORCE_OPAQUE": Meaning("All geometry is opaque: no any-hit runs", "OPQ-4", vulkan="OPAQUE"),
-        "FORCE_NON_OPAQUE": Meaning("All geometry is non-opaque: any-hit runs where present", "OPQ-4", vulkan="NO_OPAQUE"),
+        "FORCE_NON_OPAQUE": Meaning(
+            "All geometry is non-opaque: any-hit runs where present", "OPQ-4", vulkan="NO_OPAQUE"
+        ),
         "ACCEPT_FIRST_HIT_AND_END_SEARCH": Meaning(
             "The first committed hit ends the search, as shadow rays want", "ACC-1", vulkan="TERMINATE_ON_FIRST_HIT"
         ),

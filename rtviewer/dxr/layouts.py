@@ -81,9 +81,7 @@ POSTBUILD_INFO_SERIALIZATION_DESC = _struct(
     16, SerializedSizeInBytes=("<u8", 0), NumBottomLevelAccelerationStructurePointers=("<u8", 8)
 )
 GUID = _struct(16, Data1=("<u4", 0), Data2=("<u2", 4), Data3=("<u2", 6), Data4=(("u1", (8,)), 8))
-DRIVER_MATCHING_IDENTIFIER = _struct(
-    32, DriverOpaqueGUID=(GUID, 0), DriverOpaqueVersioningData=(("u1", (16,)), 16)
-)
+DRIVER_MATCHING_IDENTIFIER = _struct(32, DriverOpaqueGUID=(GUID, 0), DriverOpaqueVersioningData=(("u1", (16,)), 16))
 SERIALIZED_HEADER = _struct(
     56,
     DriverMatchingIdentifier=(DRIVER_MATCHING_IDENTIFIER, 0),
@@ -117,9 +115,7 @@ OMM_ARRAY_DESC = _struct(
 )
 OMM_HISTOGRAM_ENTRY = _struct(12, Count=("<u4", 0), SubdivisionLevel=("<u4", 4), Format=("<u4", 8))
 OMM_DESC = _struct(8, ByteOffset=("<u4", 0), SubdivisionLevel=("<u2", 4), Format=("<u2", 6))
-RAY_DESC = _struct(
-    32, Origin=(("<f4", (3,)), 0), TMin=("<f4", 12), Direction=(("<f4", (3,)), 16), TMax=("<f4", 28)
-)
+RAY_DESC = _struct(32, Origin=(("<f4", (3,)), 0), TMin=("<f4", 12), Direction=(("<f4", (3,)), 16), TMax=("<f4", 28))
 
 
 def pack_24_8(low: int | NDArray[np.uint32], high: int | NDArray[np.uint32]) -> Any:

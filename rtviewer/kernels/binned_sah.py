@@ -172,9 +172,7 @@ def split_node(bounds, ids, first, last, leaf_size, pack_width, parts, boxes, bi
                 chosen, largest, chosen_is_large = k, area, large
         if chosen < 0:
             break
-        middle = split(
-            bounds, ids, parts[chosen, 0], parts[chosen, 1], pack_width, bin_boxes, bin_counts, right_costs
-        )
+        middle = split(bounds, ids, parts[chosen, 0], parts[chosen, 1], pack_width, bin_boxes, bin_counts, right_costs)
         parts[number, 0], parts[number, 1] = middle, parts[chosen, 1]
         parts[chosen, 1] = middle
         measure(bounds, parts[chosen, 0], parts[chosen, 1], boxes[chosen])
@@ -300,9 +298,7 @@ def build_top_node(bounds, ids, first, last, leaf_size, pack_width, parts):
     bin_counts = np.empty((3, BINS), np.int64)
     right_costs = np.empty(BINS, np.float64)
     boxes = np.empty((WIDTH, 6), np.float64)
-    return split_node(
-        bounds, ids, first, last, leaf_size, pack_width, parts, boxes, bin_boxes, bin_counts, right_costs
-    )
+    return split_node(bounds, ids, first, last, leaf_size, pack_width, parts, boxes, bin_boxes, bin_counts, right_costs)
 
 
 @jit

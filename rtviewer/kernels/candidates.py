@@ -53,8 +53,8 @@ from rtviewer.kernels.constants import (
     VERDICT_TIE_LOST,
 )
 from rtviewer.kernels.culling import hit_kind, is_facing_culled
-from rtviewer.kernels.events import add_event, count
-from rtviewer.kernels.memory import load_f32, load_i32, load_u32
+from rtviewer.kernels.events import add_event, count, set_verdict
+from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, store_f32, store_i64
 from rtviewer.kernels.programs import (
     ACCEPT_HIT_AND_END_SEARCH,
     IGNORE_HIT,
@@ -66,7 +66,8 @@ from rtviewer.kernels.ray_box import box_candidate
 from rtviewer.kernels.ray_triangle import covers, edge_functions
 from rtviewer.kernels.state import (
     ANY_HIT,
-    BLAS_GEOMETRY_COUNT,
+    ATTRIBUTE_0,
+    ATTRIBUTE_1,
     ENDED,
     HIT_GEOMETRY,
     HIT_INSTANCE,
@@ -75,11 +76,22 @@ from rtviewer.kernels.state import (
     HIT_NUMBER,
     HIT_PRIMITIVE,
     HIT_WAS_OPAQUE,
+    INSTANCE,
+    INSTANCE_FLAGS,
     INTERSECTION,
+    OBJECT_DIRECTION,
+    OBJECT_ORIGIN,
     OPACITY_OF_NON_OPAQUE,
     OPACITY_OF_OPAQUE,
     RAY_FLAGS,
+    REPORT_T,
+    SHEAR,
+    SHEAR_SCALE,
+    T_CURRENT,
+    T_MAX,
+    T_MIN,
 )
+from rtviewer.kernels.vector import lowest_bit, triangles
 
 
 @jit
@@ -88,7 +100,7 @@ def find_geometry(geometries, geometry_count, number):
     low, high = 0, geometry_count - 1
     while low < high:
         middle = (low + high + 1) >> 1
-        if np.int64(load_u32(geometries + middle * GEOMETRY_SIZE + GEOMETRY_FIRST_PRIMITIVE)) <= number:
+        if first_of_geometry(geometries, middle) <= number:
             low = middle
         else:
             high = middle - 1
@@ -101,42 +113,41 @@ def first_of_geometry(geometries, geometry):
 
 
 @jit
-def wins_tie(is_triangle, instance, number, hit):
+def wins_tie(is_triangle, number, walk):
     """DET-5 for equal t: largest key among triangles, smallest among procedurals, procedural over triangle.
 
     Reports of one intersection call stand in their own order: the later replaces the earlier.
     """
-    if (hit[HIT_IS_TRIANGLE] != 0) != is_triangle:
+    if (load_i64(walk + HIT_IS_TRIANGLE) != 0) != is_triangle:
         return not is_triangle
-    same_instance = instance == hit[HIT_INSTANCE]
+    instance, hit_instance = load_i64(walk + INSTANCE), load_i64(walk + HIT_INSTANCE)
+    hit_number = load_i64(walk + HIT_NUMBER)
     if is_triangle:
-        return instance > hit[HIT_INSTANCE] or (same_instance and number > hit[HIT_NUMBER])
-    return instance < hit[HIT_INSTANCE] or (same_instance and number <= hit[HIT_NUMBER])
+        return instance > hit_instance or (instance == hit_instance and number > hit_number)
+    return instance < hit_instance or (instance == hit_instance and number <= hit_number)
 
 
 @jit
-def interval_verdict(is_triangle, t, opacity, instance, number, call_real, hit, hit_real):
+def interval_verdict(is_triangle, t, opacity, number, walk):
     """RAY-6 against the current end, and ties between opaque hits by DET-5; VERDICT_NONE when inside."""
-    t_min, end = call_real[0], hit_real[0]
+    t_min, end = load_f32(walk + T_MIN), load_f32(walk + T_CURRENT)
     if is_triangle:
         if not (t > t_min):
             return VERDICT_AT_OR_BEFORE_T_MIN
     elif not (t >= t_min):
         return VERDICT_AT_OR_BEFORE_T_MIN
-    if t == end and hit[HIT_INSTANCE] >= 0 and hit[HIT_WAS_OPAQUE] != 0 and opacity == OPACITY_OPAQUE:
-        return VERDICT_NONE if wins_tie(is_triangle, instance, number, hit) else VERDICT_TIE_LOST
+    if t == end and opacity == OPACITY_OPAQUE:
+        if load_i64(walk + HIT_INSTANCE) >= 0 and load_i64(walk + HIT_WAS_OPAQUE) != 0:
+            return VERDICT_NONE if wins_tie(is_triangle, number, walk) else VERDICT_TIE_LOST
     if is_triangle:
         return VERDICT_NONE if t < end else VERDICT_AT_OR_BEYOND_CURRENT_END
     return VERDICT_NONE if t <= end else VERDICT_AT_OR_BEYOND_CURRENT_END
 
 
 @jit
-def offer(
-    is_triangle, t, kind, attribute_0, attribute_1, opacity, instance, number, geometries, geometry_count,
-    call, call_real, hit, hit_real, counters,
-):  # fmt: skip
+def offer(is_triangle, t, kind, attribute_0, attribute_1, opacity, number, geometries, geometry_count, walk, counters):
     """TRAV-1 from the interval test on: any-hit where not opaque, commit, end of search. Returns the verdict."""
-    verdict = interval_verdict(is_triangle, t, opacity, instance, number, call_real, hit, hit_real)
+    verdict = interval_verdict(is_triangle, t, opacity, number, walk)
     if verdict != VERDICT_NONE:
         count(counters, COUNT_REJECTED_INTERVAL, 1)
         return verdict
@@ -145,33 +156,33 @@ def offer(
     verdict = VERDICT_COMMITTED
     if opacity == OPACITY_NON_OPAQUE:
         count(counters, COUNT_ANY_HIT_CALLS, 1)
-        action = any_hit(call[ANY_HIT], geometry, primitive)
+        action = any_hit(load_i64(walk + ANY_HIT), geometry, primitive)
         if action == IGNORE_HIT:
             return VERDICT_ANY_HIT_IGNORED
         verdict = VERDICT_ANY_HIT_ACCEPTED
         if action == ACCEPT_HIT_AND_END_SEARCH:
             verdict = VERDICT_ANY_HIT_ENDED_SEARCH
-            hit[ENDED] = 1
+            store_i64(walk + ENDED, np.int64(1))
     count(counters, COUNT_COMMITS, 1)
-    hit[HIT_INSTANCE] = instance
-    hit[HIT_GEOMETRY] = geometry
-    hit[HIT_PRIMITIVE] = primitive
-    hit[HIT_KIND] = kind
-    hit[HIT_NUMBER] = number
-    hit[HIT_IS_TRIANGLE] = 1 if is_triangle else 0
-    hit[HIT_WAS_OPAQUE] = 1 if opacity == OPACITY_OPAQUE else 0
-    hit_real[0] = t
-    hit_real[1] = attribute_0
-    hit_real[2] = attribute_1
-    if call[RAY_FLAGS] & RAY_ACCEPT_FIRST_HIT and hit[ENDED] == 0:
-        hit[ENDED] = 1
+    store_i64(walk + HIT_INSTANCE, load_i64(walk + INSTANCE))
+    store_i64(walk + HIT_GEOMETRY, np.int64(geometry))
+    store_i64(walk + HIT_PRIMITIVE, np.int64(primitive))
+    store_i64(walk + HIT_KIND, np.int64(kind))
+    store_i64(walk + HIT_NUMBER, np.int64(number))
+    store_i64(walk + HIT_IS_TRIANGLE, np.int64(1 if is_triangle else 0))
+    store_i64(walk + HIT_WAS_OPAQUE, np.int64(1 if opacity == OPACITY_OPAQUE else 0))
+    store_f32(walk + T_CURRENT, t)
+    store_f32(walk + ATTRIBUTE_0, attribute_0)
+    store_f32(walk + ATTRIBUTE_1, attribute_1)
+    if load_i64(walk + RAY_FLAGS) & RAY_ACCEPT_FIRST_HIT and load_i64(walk + ENDED) == 0:
+        store_i64(walk + ENDED, np.int64(1))
         verdict = VERDICT_FIRST_HIT_ENDED_SEARCH if verdict == VERDICT_COMMITTED else VERDICT_ANY_HIT_FIRST_ENDED
     return verdict
 
 
 @jit
 def log_candidate(
-    log, event, verdict, kind, instance, place, geometries, geometry_count, number, size, t, t_exit, end, u, v, w
+    log, event, verdict, kind, place, geometries, geometry_count, number, size, t, t_exit, end, u, v, w, walk
 ):
     if log is not None:
         geometry = find_geometry(geometries, geometry_count, number)
@@ -179,160 +190,148 @@ def log_candidate(
         node = place >> 3 if place >= 0 else -1
         lane = place & 7 if place >= 0 else -1
         return add_event(
-            log, event, 1, verdict, kind, instance, node, lane, geometry, primitive, size, t, t_exit, end, u, v, w
-        )
-    return -1
+            log, event, 1, verdict, kind, load_i64(walk + INSTANCE), node, lane, geometry, primitive, size,
+            t, t_exit, end, u, v, w,
+        )  # fmt: skip
+    return np.int64(0)
 
 
 @jit
-def test_triangle_leaf(
-    packs, first, last, geometries, row, instance, instance_flags, kz, shear, ray, call, call_real,
-    hit, hit_real, place, size, counters, log,
-):  # fmt: skip
+def culled_verdict(opacity):
+    return VERDICT_CULLED_NON_OPAQUE if opacity == OPACITY_CULLED_NON_OPAQUE else VERDICT_CULLED_OPAQUE
+
+
+@jit
+def opacity_of(identity, walk):
+    """What the walk makes of a pack lane's geometry (OPQ-1 to OPQ-4)."""
+    if identity & ID_OPAQUE:
+        return load_i64(walk + OPACITY_OF_OPAQUE)
+    return load_i64(walk + OPACITY_OF_NON_OPAQUE)
+
+
+@jit
+def test_triangle_leaf(packs, first, last, geometries, geometry_count, kz, walk, place, size, counters, log):
     """All triangles of a leaf, in storage order, until the search ends."""
+    kx = np.int64(16 * (kz + 1 if kz < 2 else 0))
+    ky = np.int64(16 * (kz - 1 if kz > 0 else 2))
     for pack in range(first, last):
         address = packs + pack * TRIANGLE_PACK_SIZE
-        for lane in range(4):
-            at = address + 4 * lane
-            identity = np.int64(load_i32(at + 144))
-            if identity == UNUSED_LANE:
-                break
-            number = identity & PRIMITIVE_BITS
-            opacity = call[OPACITY_OF_OPAQUE] if identity & ID_OPAQUE else call[OPACITY_OF_NON_OPAQUE]
-            test_triangle(
-                at, number, opacity, geometries, row[BLAS_GEOMETRY_COUNT], instance, instance_flags, kz, shear,
-                ray, call, call_real, hit, hit_real, place, size, counters, log,
-            )  # fmt: skip
-            if hit[ENDED] != 0:
+        mask = triangles(address, kx, ky, np.int64(16 * kz), walk + SHEAR)
+        # What float32 rejects is only looked at to count it and to log the failing edge.
+        lanes = mask & np.uint32(15) if counters is None and log is None else mask >> np.uint32(4)
+        while lanes != 0:
+            lane = lowest_bit(lanes)
+            lanes &= lanes - np.uint32(1)
+            test_triangle(address + 4 * lane, kx, ky, kz, geometries, geometry_count, walk, place, size, counters, log)
+            if load_i64(walk + ENDED) != 0:
                 return
 
 
 @jit
-def test_triangle(
-    at, number, opacity, geometries, geometry_count, instance, instance_flags, kz, shear,
-    ray, call, call_real, hit, hit_real, place, size, counters, log,
-):  # fmt: skip
-    end = hit_real[0]
+def test_triangle(at, kx, ky, kz, geometries, geometry_count, walk, place, size, counters, log):
+    """One triangle; ``at`` is the address of its lane's first coordinate, ``kx`` and ``ky`` byte offsets of axes."""
+    identity = np.int64(load_i32(at + 144))
+    number = identity & PRIMITIVE_BITS
+    opacity = opacity_of(identity, walk)
+    end = load_f32(walk + T_CURRENT)
     if opacity >= OPACITY_CULLED_OPAQUE:
         count(counters, COUNT_REJECTED_CULLED, 1)
-        verdict = VERDICT_CULLED_NON_OPAQUE if opacity == OPACITY_CULLED_NON_OPAQUE else VERDICT_CULLED_OPAQUE
         log_candidate(
-            log, EVENT_CANDIDATE, verdict, 0, instance, place, geometries, geometry_count, number, size,
-            np.nan, np.nan, end, np.nan, np.nan, np.nan,
+            log, EVENT_CANDIDATE, culled_verdict(opacity), 0, place, geometries, geometry_count, number, size,
+            np.nan, np.nan, end, np.nan, np.nan, np.nan, walk,
         )  # fmt: skip
         return
     count(counters, COUNT_TRIANGLE_TESTS, 1)
     # Steps 1 and 2 of the method: corners relative to the ray, sheared, in float32.
-    kx = 16 * (kz + 1 if kz < 2 else 0)
-    ky = 16 * (kz - 1 if kz > 0 else 2)
-    kzo = 16 * kz
-    scale = shear[6]
-    az = load_f32(at + kzo) * scale - shear[2]
-    bz = load_f32(at + 48 + kzo) * scale - shear[2]
-    cz = load_f32(at + 96 + kzo) * scale - shear[2]
-    ax = (load_f32(at + kx) * scale - shear[0]) - shear[3] * az
-    bx = (load_f32(at + 48 + kx) * scale - shear[0]) - shear[3] * bz
-    cx = (load_f32(at + 96 + kx) * scale - shear[0]) - shear[3] * cz
-    ay = (load_f32(at + ky) * scale - shear[1]) - shear[4] * az
-    by = (load_f32(at + 48 + ky) * scale - shear[1]) - shear[4] * bz
-    cy = (load_f32(at + 96 + ky) * scale - shear[1]) - shear[4] * cz
-    if log is None:
-        # Rounded products never give a wrong sign, so float32 may reject. A NaN rejects nothing.
-        u32 = cx * by - cy * bx
-        v32 = ax * cy - ay * cx
-        w32 = bx * ay - by * ax
-        negative = u32 < np.float32(0) or v32 < np.float32(0) or w32 < np.float32(0)
-        positive = u32 > np.float32(0) or v32 > np.float32(0) or w32 > np.float32(0)
-        if negative and positive:
-            count(counters, COUNT_REJECTED_MISSED, 1)
-            return
+    shear = walk + SHEAR
+    scale = load_f32(shear + SHEAR_SCALE)
+    origin_x, origin_y, origin_z = load_f32(shear), load_f32(shear + 4), load_f32(shear + 8)
+    shear_x, shear_y, shear_z = load_f32(shear + 12), load_f32(shear + 16), load_f32(shear + 20)
+    along = at + 16 * kz
+    az = load_f32(along) * scale - origin_z
+    bz = load_f32(along + 48) * scale - origin_z
+    cz = load_f32(along + 96) * scale - origin_z
+    ax = (load_f32(at + kx) * scale - origin_x) - shear_x * az
+    bx = (load_f32(at + kx + 48) * scale - origin_x) - shear_x * bz
+    cx = (load_f32(at + kx + 96) * scale - origin_x) - shear_x * cz
+    ay = (load_f32(at + ky) * scale - origin_y) - shear_y * az
+    by = (load_f32(at + ky + 48) * scale - origin_y) - shear_y * bz
+    cy = (load_f32(at + ky + 96) * scale - origin_y) - shear_y * cz
     u, v, w = edge_functions(ax, ay, bx, by, cx, cy)
     det = (u + v) + w
     if not covers(u, v, w, det, ax, ay, bx, by, cx, cy):
         count(counters, COUNT_REJECTED_MISSED, 1)
         log_candidate(
-            log, EVENT_CANDIDATE, VERDICT_MISSED, 0, instance, place, geometries, geometry_count, number, size,
-            np.nan, np.nan, end, v / det, w / det, u / det,
+            log, EVENT_CANDIDATE, VERDICT_MISSED, 0, place, geometries, geometry_count, number, size,
+            np.nan, np.nan, end, v / det, w / det, u / det, walk,
         )  # fmt: skip
         return
     count(counters, COUNT_TRIANGLE_HITS, 1)
-    az, bz, cz = shear[5] * az, shear[5] * bz, shear[5] * cz
-    t = np.float32(
-        (((u * np.float64(az) + v * np.float64(bz)) + w * np.float64(cz)) / det) / np.float64(scale)
-    )
-    barycentric_1, barycentric_2 = np.float32(v / det), np.float32(w / det)
-    kind = hit_kind((det > 0.0) == (ray[3 + kz] > np.float32(0.0)), instance_flags)
-    if is_facing_culled(kind, instance_flags, call[RAY_FLAGS]):
+    az, bz, cz = shear_z * az, shear_z * bz, shear_z * cz
+    t = np.float32((((u * np.float64(az) + v * np.float64(bz)) + w * np.float64(cz)) / det) / np.float64(scale))
+    instance_flags = load_i64(walk + INSTANCE_FLAGS)
+    kind = hit_kind((det > 0.0) == (load_f32(walk + OBJECT_DIRECTION + 4 * kz) > np.float32(0.0)), instance_flags)
+    if is_facing_culled(kind, instance_flags, load_i64(walk + RAY_FLAGS)):
         count(counters, COUNT_REJECTED_FACING, 1)
         verdict = VERDICT_BACK_FACE_CULLED if kind == BACK_FACE else VERDICT_FRONT_FACE_CULLED
     else:
         verdict = offer(
-            True, t, kind, barycentric_1, barycentric_2, opacity, instance, number, geometries, geometry_count,
-            call, call_real, hit, hit_real, counters,
+            True, t, kind, np.float32(v / det), np.float32(w / det), opacity, number, geometries, geometry_count,
+            walk, counters,
         )  # fmt: skip
     log_candidate(
-        log, EVENT_CANDIDATE, verdict, kind, instance, place, geometries, geometry_count, number, size,
-        t, np.nan, end, v / det, w / det, u / det,
+        log, EVENT_CANDIDATE, verdict, kind, place, geometries, geometry_count, number, size,
+        t, np.nan, end, v / det, w / det, u / det, walk,
     )  # fmt: skip
 
 
 @jit
-def test_box_leaf(
-    packs, first, last, geometries, row, instance, ray, call, call_real,
-    hit, hit_real, place, size, counters, log,
-):  # fmt: skip
+def test_box_leaf(packs, first, last, geometries, geometry_count, walk, place, size, counters, log):
     """All procedural boxes of a leaf, in storage order, until the search ends."""
     for pack in range(first, last):
         address = packs + pack * BOX_PACK_SIZE
         for lane in range(4):
-            at = address + 4 * lane
-            identity = np.int64(load_i32(at + 96))
-            if identity == UNUSED_LANE:
+            if load_i32(address + 96 + 4 * lane) == UNUSED_LANE:
                 break
-            number = identity & PRIMITIVE_BITS
-            opacity = call[OPACITY_OF_OPAQUE] if identity & ID_OPAQUE else call[OPACITY_OF_NON_OPAQUE]
-            test_box(
-                at, number, opacity, geometries, row[BLAS_GEOMETRY_COUNT], instance, ray, call, call_real,
-                hit, hit_real, place, size, counters, log,
-            )  # fmt: skip
-            if hit[ENDED] != 0:
+            test_box(address + 4 * lane, geometries, geometry_count, walk, place, size, counters, log)
+            if load_i64(walk + ENDED) != 0:
                 return
 
 
 @jit
-def test_box(
-    at, number, opacity, geometries, geometry_count, instance, ray, call, call_real,
-    hit, hit_real, place, size, counters, log,
-):  # fmt: skip
+def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
     """One procedural box: is the ray's interval in it, then its intersection program (PROC-1 to PROC-8)."""
-    end = hit_real[0]
+    identity = np.int64(load_i32(at + 96))
+    number = identity & PRIMITIVE_BITS
+    opacity = opacity_of(identity, walk)
+    end = load_f32(walk + T_CURRENT)
     if opacity >= OPACITY_CULLED_OPAQUE:
         count(counters, COUNT_REJECTED_CULLED, 1)
-        verdict = VERDICT_CULLED_NON_OPAQUE if opacity == OPACITY_CULLED_NON_OPAQUE else VERDICT_CULLED_OPAQUE
         log_candidate(
-            log, EVENT_CANDIDATE, verdict, 0, instance, place, geometries, geometry_count, number, size,
-            np.nan, np.nan, end, np.nan, np.nan, np.nan,
+            log, EVENT_CANDIDATE, culled_verdict(opacity), 0, place, geometries, geometry_count, number, size,
+            np.nan, np.nan, end, np.nan, np.nan, np.nan, walk,
         )  # fmt: skip
         return
     count(counters, COUNT_PROCEDURAL_TESTS, 1)
     low_x, low_y, low_z = np.float64(load_f32(at)), np.float64(load_f32(at + 16)), np.float64(load_f32(at + 32))
     high_x, high_y = np.float64(load_f32(at + 48)), np.float64(load_f32(at + 64))
     high_z = np.float64(load_f32(at + 80))
-    ox, oy, oz = np.float64(ray[0]), np.float64(ray[1]), np.float64(ray[2])
-    dx, dy, dz = np.float64(ray[3]), np.float64(ray[4]), np.float64(ray[5])
+    ray = walk + OBJECT_ORIGIN
+    ox, oy, oz = np.float64(load_f32(ray)), np.float64(load_f32(ray + 4)), np.float64(load_f32(ray + 8))
+    dx, dy, dz = np.float64(load_f32(ray + 12)), np.float64(load_f32(ray + 16)), np.float64(load_f32(ray + 20))
     entry, leave = box_candidate(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy, dz)
     # Against the ray's own end, not the current one: what a program reports is judged by its t, so this only decides
     # which programs run, and does so alike in every order of enumeration.
-    is_candidate = max(entry, np.float64(call_real[0])) <= min(leave, np.float64(call_real[1]))
+    is_candidate = max(entry, np.float64(load_f32(walk + T_MIN))) <= min(leave, np.float64(load_f32(walk + T_MAX)))
     if not is_candidate:
         count(counters, COUNT_REJECTED_MISSED, 1)
     event = log_candidate(
-        log, EVENT_CANDIDATE, VERDICT_NOTHING_REPORTED if is_candidate else VERDICT_MISSED, 0, instance, place,
-        geometries, geometry_count, number, size, entry, leave, end, np.nan, np.nan, np.nan,
+        log, EVENT_CANDIDATE, VERDICT_NOTHING_REPORTED if is_candidate else VERDICT_MISSED, 0, place,
+        geometries, geometry_count, number, size, entry, leave, end, np.nan, np.nan, np.nan, walk,
     )  # fmt: skip
     if not is_candidate:
         return
-    program = call[INTERSECTION]
+    program = load_i64(walk + INTERSECTION)
     if program == PROGRAM_SPHERE or program == PROGRAM_SPHERE_FAR_FIRST:
         found, near, far = sphere_roots(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy, dz)
         if not found:
@@ -346,29 +345,29 @@ def test_box(
         first, first_kind = np.float32(entry), 16 + entry_axis
         second, second_kind, always = np.float32(leave), 32 + exit_axis, False
     elif program == PROGRAM_REPORT_T:
-        first, first_kind, second, second_kind, always = call_real[2], 5, np.float32(np.nan), -1, False
+        first, first_kind, second, second_kind, always = load_f32(walk + REPORT_T), 5, np.float32(np.nan), -1, False
     else:
         return
-    attribute = np.float32(number - first_of_geometry(geometries, find_geometry(geometries, geometry_count, number)))
-    attribute += np.float32(0.25)
+    primitive = number - first_of_geometry(geometries, find_geometry(geometries, geometry_count, number))
+    attribute = np.float32(primitive) + np.float32(0.25)
     any_accepted = False
     for step in range(2):
         t, kind = (first, first_kind) if step == 0 else (second, second_kind)
         if kind < 0:
             break
         count(counters, COUNT_PROCEDURAL_REPORTS, 1)
-        before = hit_real[0]
+        before = load_f32(walk + T_CURRENT)
         verdict = offer(
-            False, t, kind, attribute, np.float32(kind), opacity, instance, number, geometries, geometry_count,
-            call, call_real, hit, hit_real, counters,
-        )  # fmt: skip
+            False, t, kind, attribute, np.float32(kind), opacity, number, geometries, geometry_count, walk, counters
+        )
         log_candidate(
-            log, EVENT_REPORT, verdict, kind, instance, place, geometries, geometry_count, number, size,
-            t, np.nan, before, attribute, np.float32(kind), np.nan,
+            log, EVENT_REPORT, verdict, kind, place, geometries, geometry_count, number, size,
+            t, np.nan, before, attribute, np.float32(kind), np.nan, walk,
         )  # fmt: skip
-        accepted = verdict == VERDICT_COMMITTED or verdict == VERDICT_ANY_HIT_ACCEPTED or hit[ENDED] != 0
-        if log is not None and event >= 0 and (accepted or not any_accepted):
-            log.rows[event].verdict = verdict
+        ended = load_i64(walk + ENDED) != 0
+        accepted = verdict == VERDICT_COMMITTED or verdict == VERDICT_ANY_HIT_ACCEPTED or ended
+        if log is not None and event != 0 and (accepted or not any_accepted):
+            set_verdict(event, verdict)
         any_accepted = any_accepted or accepted
-        if hit[ENDED] != 0 or (accepted and not always):
+        if ended or (accepted and not always):
             break

@@ -1,37 +1,34 @@
-"""Counting and logging; both vanish where the array is None."""
+"""Counting and logging; both vanish where the address is None."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from rtviewer.dxr.verdicts import EVENT
 from rtviewer.kernels import jit
+from rtviewer.kernels.memory import load_i32, load_i64, store_f32, store_i32, store_i64, store_u8
+from rtviewer.kernels.state import LOG_COUNT, LOG_KINDS, LOG_LIMIT, LOG_LOST, LOG_ROWS
 
-
-class Log(NamedTuple):
-    """Where events go. ``rows`` (limit,) of the EVENT dtype; ``cursor`` (1,) int64: rows written; ``offsets``
-    (n + 1,) int64: first row of each ray; ``dropped`` (n,) is derived from ``lost`` (1,) int64: rows that found no
-    room; ``kinds`` (1,) int64: bit k set where events of kind k are wanted."""
-
-    rows: np.ndarray
-    cursor: np.ndarray
-    offsets: np.ndarray
-    lost: np.ndarray
-    kinds: np.ndarray
+EVENT_SIZE = EVENT.itemsize
+KIND, LEVEL, VERDICT, HIT_KIND, INSTANCE, NODE, LANE, GEOMETRY, PRIMITIVE, STACK_SIZE, T, T_EXIT, T_CURRENT, U, V, W = (
+    EVENT.fields[name][1] for name in EVENT.names
+)
 
 
 @jit
 def count(counters, which, amount):
+    """Add to a column of a ray's counters, (counter count,) int32 at an address."""
     if counters is not None:
-        counters[which] += amount
+        at = counters + 4 * which
+        store_i32(at, np.int32(load_i32(at) + amount))
 
 
 @jit
 def count_most(counters, which, value):
     """Keep the largest value seen."""
     if counters is not None:
-        counters[which] = max(counters[which], value)
+        at = counters + 4 * which
+        store_i32(at, np.int32(max(np.int64(load_i32(at)), value)))
 
 
 @jit
@@ -39,29 +36,35 @@ def add_event(
     log, kind, level, verdict, hit_kind, instance, node, lane, geometry, primitive, stack_size,
     t, t_exit, t_current, u, v, w,
 ):  # fmt: skip
-    """Append an event; returns its row, -1 where it was not wanted or found no room."""
-    if log.kinds[0] >> kind & 1 == 0:
-        return -1
-    row = log.cursor[0]
-    if row >= len(log.rows):
-        log.lost[0] += 1
-        return -1
-    event = log.rows[row]
-    event.kind = kind
-    event.level = level
-    event.verdict = verdict
-    event.hit_kind = hit_kind
-    event.instance = instance
-    event.node = node
-    event.lane = lane
-    event.geometry = geometry
-    event.primitive = primitive
-    event.stack_size = stack_size
-    event.t = t
-    event.t_exit = t_exit
-    event.t_current = t_current
-    event.u = u
-    event.v = v
-    event.w = w
-    log.cursor[0] = row + 1
+    """Append an event; returns its address, 0 where it was not wanted or found no room."""
+    if load_i64(log + LOG_KINDS) >> kind & 1 == 0:
+        return np.int64(0)
+    number = load_i64(log + LOG_COUNT)
+    if number >= load_i64(log + LOG_LIMIT):
+        store_i64(log + LOG_LOST, load_i64(log + LOG_LOST) + 1)
+        return np.int64(0)
+    row = load_i64(log + LOG_ROWS) + number * EVENT_SIZE
+    store_u8(row + KIND, np.uint8(kind))
+    store_u8(row + LEVEL, np.uint8(level))
+    store_u8(row + VERDICT, np.uint8(verdict))
+    store_u8(row + HIT_KIND, np.uint8(hit_kind))
+    store_i32(row + INSTANCE, np.int32(instance))
+    store_i32(row + NODE, np.int32(node))
+    store_i32(row + LANE, np.int32(lane))
+    store_i32(row + GEOMETRY, np.int32(geometry))
+    store_i32(row + PRIMITIVE, np.int32(primitive))
+    store_i32(row + STACK_SIZE, np.int32(stack_size))
+    store_f32(row + T, np.float32(t))
+    store_f32(row + T_EXIT, np.float32(t_exit))
+    store_f32(row + T_CURRENT, np.float32(t_current))
+    store_f32(row + U, np.float32(u))
+    store_f32(row + V, np.float32(v))
+    store_f32(row + W, np.float32(w))
+    store_i64(log + LOG_COUNT, number + 1)
     return row
+
+
+@jit
+def set_verdict(row, verdict):
+    """Change the verdict of a logged event."""
+    store_u8(row + VERDICT, np.uint8(verdict))

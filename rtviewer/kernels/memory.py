@@ -1,7 +1,8 @@
-"""Loads from raw addresses, so that one kernel can walk structures that live in different buffers.
+"""Loads and stores at raw addresses: how kernels reach structures and the small block of state that a walk works on.
 
-Addresses come from arrays that the caller keeps alive, and the offsets added to them from references that
-``accel.invariants`` has checked; nothing is checked here. With the JIT off the same names read through ctypes.
+Arrays as arguments of inner functions would cost reference counting on every call. Addresses come from arrays that the
+caller keeps alive, and offsets from references that ``accel.invariants`` has checked; nothing is checked here. With the
+JIT off the same names go through ctypes.
 """
 
 from __future__ import annotations
@@ -14,30 +15,52 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-if numba.config.DISABLE_JIT:
+_F32 = (ir.FloatType(), types.float32, ctypes.c_float, np.float32)
+_I32 = (ir.IntType(32), types.int32, ctypes.c_int32, np.int32)
+_U32 = (ir.IntType(32), types.uint32, ctypes.c_uint32, np.uint32)
+_I64 = (ir.IntType(64), types.int64, ctypes.c_int64, np.int64)
+_U8 = (ir.IntType(8), types.uint8, ctypes.c_uint8, np.uint8)
 
-    def load_f32(address):
-        return np.float32(ctypes.c_float.from_address(int(address)).value)
 
-    def load_i32(address):
-        return np.int32(ctypes.c_int32.from_address(int(address)).value)
+def _loader(kind):
+    llvm_type, numba_type, c_type, numpy_type = kind
+    if numba.config.DISABLE_JIT:
+        return lambda address: numpy_type(c_type.from_address(int(address)).value)
 
-    def load_u32(address):
-        return np.uint32(ctypes.c_uint32.from_address(int(address)).value)
+    @intrinsic
+    def load(typing_context, address):
+        def generate(context, builder, signature, arguments):
+            pointer = builder.inttoptr(arguments[0], llvm_type.as_pointer())
+            return builder.load(pointer, align=min(llvm_type.width // 8, 4) if kind is not _F32 else 4)
 
-else:
+        return numba_type(types.int64), generate
 
-    def _loader(llvm_type, numba_type):
-        @intrinsic
-        def load(typing_context, address):
-            def generate(context, builder, signature, arguments):
-                pointer = builder.inttoptr(arguments[0], llvm_type.as_pointer())
-                return builder.load(pointer, align=4)
+    return load
 
-            return numba_type(types.int64), generate
 
-        return load
+def _storer(kind):
+    llvm_type, numba_type, c_type, _ = kind
+    if numba.config.DISABLE_JIT:
 
-    load_f32 = _loader(ir.FloatType(), types.float32)
-    load_i32 = _loader(ir.IntType(32), types.int32)
-    load_u32 = _loader(ir.IntType(32), types.uint32)
+        def write(address, value):
+            c_type.from_address(int(address)).value = value.item() if hasattr(value, "item") else value
+
+        return write
+
+    @intrinsic
+    def store(typing_context, address, value):
+        def generate(context, builder, signature, arguments):
+            pointer = builder.inttoptr(arguments[0], llvm_type.as_pointer())
+            builder.store(arguments[1], pointer, align=min(llvm_type.width // 8, 4) if kind is not _F32 else 4)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, numba_type), generate
+
+    return store
+
+
+load_f32, store_f32 = _loader(_F32), _storer(_F32)
+load_i32, store_i32 = _loader(_I32), _storer(_I32)
+load_u32 = _loader(_U32)
+load_i64, store_i64 = _loader(_I64), _storer(_I64)
+store_u8 = _storer(_U8)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from rtviewer.kernels import jit
+from rtviewer.kernels.memory import load_f32, store_f32
 
 MARGIN = np.float32(2.0**-20)
 """Sixteen unit roundoffs: the shear makes at most seven, relative to the largest coordinate."""
@@ -21,46 +22,31 @@ WIDEN = np.float32(1.0 + 2.0**-20)
 TINY = np.float32(1e-37)
 INFINITY = np.float32(np.inf)
 
-SLAB_SIZE = 12
-
 
 @jit
-def set_slab(slab, ox, oy, oz, dx, dy, dz, max_abs):
-    """Fill ``slab`` (12,) float32: per axis origin for low planes, origin for high planes, reciprocal, sign bit."""
+def set_slab(slab, ray, max_abs):
+    """Fill the slab at an address from origin and direction at ``ray`` (six float32); see ``state`` for its parts."""
+    ox, oy, oz = load_f32(ray), load_f32(ray + 4), load_f32(ray + 8)
     reach = max_abs + max(abs(ox), max(abs(oy), abs(oz)))
     margin = max(reach * MARGIN, TINY)
-    set_slab_axis(slab, 0, ox, dx, margin)
-    set_slab_axis(slab, 4, oy, dy, margin)
-    set_slab_axis(slab, 8, oz, dz, margin)
+    set_slab_axis(slab, ox, load_f32(ray + 12), margin)
+    set_slab_axis(slab + 16, oy, load_f32(ray + 16), margin)
+    set_slab_axis(slab + 32, oz, load_f32(ray + 20), margin)
 
 
 @jit
-def set_slab_axis(slab, at, origin, direction, margin):
-    slab[at] = origin + margin
-    slab[at + 1] = origin - margin
-    slab[at + 3] = np.float32(0.0)
-    if direction == np.float32(0.0):
-        slab[at + 2] = INFINITY
-        return
-    reciprocal = np.float32(1.0) / direction
-    if abs(reciprocal) == INFINITY:
-        slab[at] = INFINITY
-        slab[at + 1] = -INFINITY
-        slab[at + 2] = np.float32(1.0)
-        return
-    slab[at + 2] = reciprocal
-    if reciprocal < np.float32(0.0):
-        slab[at + 3] = np.float32(1.0)
-
-
-@jit
-def slab_axis(slab, at, low, high):
-    """(entry, exit) along one axis."""
-    to_low = (low - slab[at]) * slab[at + 2]
-    to_high = (high - slab[at + 1]) * slab[at + 2]
-    if slab[at + 3] != np.float32(0.0):
-        return to_high, to_low
-    return to_low, to_high
+def set_slab_axis(at, origin, direction, margin):
+    low, high, reciprocal, sign = origin + margin, origin - margin, INFINITY, np.float32(0.0)
+    if direction != np.float32(0.0):
+        reciprocal = np.float32(1.0) / direction
+        if abs(reciprocal) == INFINITY:
+            low, high, reciprocal = INFINITY, -INFINITY, np.float32(1.0)
+        elif reciprocal < np.float32(0.0):
+            sign = np.float32(1.0)
+    store_f32(at, low)
+    store_f32(at + 4, high)
+    store_f32(at + 8, reciprocal)
+    store_f32(at + 12, sign)
 
 
 @jit

@@ -10,19 +10,21 @@ from __future__ import annotations
 import numpy as np
 
 from rtviewer.kernels import jit
+from rtviewer.kernels.memory import load_f32, store_f32
+from rtviewer.kernels.state import SHEAR_SCALE
 
 HUGE = np.float32(2.0**124)
 """Coordinates from here on are scaled by 1/8 before the shear, so that differences cannot overflow (method, step 7)."""
 
-SHEAR_SIZE = 8
-
 
 @jit
-def set_shear(shear, ox, oy, oz, dx, dy, dz, max_abs):
-    """Fill ``shear`` (8,) float32: scaled origin along kx, ky, kz; Sx, Sy, Sz; scale; and return kz.
+def set_shear(shear, ray, max_abs):
+    """Fill the shear at an address from origin and direction at ``ray`` (six float32); returns kz.
 
     kz is the axis of the largest direction component, the first on ties; kx, ky follow cyclically (step 1).
     """
+    ox, oy, oz = load_f32(ray), load_f32(ray + 4), load_f32(ray + 8)
+    dx, dy, dz = load_f32(ray + 12), load_f32(ray + 16), load_f32(ray + 20)
     kz = 0
     if abs(dy) > abs(dx):
         kz = 1
@@ -37,13 +39,13 @@ def set_shear(shear, ox, oy, oz, dx, dy, dz, max_abs):
     scale = np.float32(1.0)
     if max_abs >= HUGE or max(abs(ox), max(abs(oy), abs(oz))) >= HUGE:
         scale = np.float32(0.125)
-    shear[0] = a * scale
-    shear[1] = b * scale
-    shear[2] = c * scale
-    shear[3] = da / dc
-    shear[4] = db / dc
-    shear[5] = np.float32(1.0) / dc
-    shear[6] = scale
+    store_f32(shear, a * scale)
+    store_f32(shear + 4, b * scale)
+    store_f32(shear + 8, c * scale)
+    store_f32(shear + 12, da / dc)
+    store_f32(shear + 16, db / dc)
+    store_f32(shear + 20, np.float32(1.0) / dc)
+    store_f32(shear + SHEAR_SCALE, scale)
     return kz
 
 

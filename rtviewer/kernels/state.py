@@ -1,55 +1,94 @@
-"""Positions in the small arrays that one walk works on. Arrays, because kernels hold no objects."""
+"""Where things stand in the memory that kernels walk on: byte offsets from an address.
+
+Blocks instead of arrays, because inner kernels take addresses (see ``memory``). ``trace.dispatch`` allocates them.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+# The world: 64 bytes.
+WORLD_NODES = 0
+WORLD_LEAVES = 8
+WORLD_DESCS = 16
+WORLD_NODE_COUNT = 24
+WORLD_BLASES = 32
+"""Address of the BLAS rows."""
+WORLD_INSTANCE_BLAS = 40
+"""Address of (instances,) int32: row of the instance's BLAS, -1 for none."""
+WORLD_REACH = 48
+"""float32: largest coordinate of the top level."""
+WORLD_CONDITION = 52
+"""float32: worst product of the norms of an instance's transform and its inverse."""
+WORLD_SIZE = 64
 
-from rtviewer.kernels import jit
+# A BLAS row: 72 bytes.
+BLAS_NODES = 0
+BLAS_LEAVES = 8
+BLAS_GEOMETRIES = 16
+BLAS_GEOMETRY_COUNT = 24
+BLAS_NODE_COUNT = 32
+BLAS_IS_TRIANGLES = 40
+BLAS_HAS_OPAQUE = 48
+BLAS_HAS_NON_OPAQUE = 56
+BLAS_REACH = 64
+"""float32: largest coordinate."""
+BLAS_ROW_SIZE = 72
 
-# A row of World.bottom, (8,) int64.
-BLAS_NODE_ADDRESS = 0
-BLAS_LEAF_ADDRESS = 1
-BLAS_GEOMETRY_ADDRESS = 2
-BLAS_GEOMETRY_COUNT = 3
-BLAS_NODE_COUNT = 4
-BLAS_IS_TRIANGLES = 5
-BLAS_HAS_OPAQUE = 6
-BLAS_HAS_NON_OPAQUE = 7
-BLAS_ROW_SIZE = 8
-
-# World.top, (4,) int64.
-TOP_NODE_ADDRESS = 0
-TOP_LEAF_ADDRESS = 1
-TOP_DESC_ADDRESS = 2
-TOP_NODE_COUNT = 3
-TOP_ROW_SIZE = 4
-
-# ``hit`` (8,) int64: the committed hit, -1 where there is none. ``hit_real`` (3,) float32: current end, attributes.
-HIT_INSTANCE = 0
-HIT_GEOMETRY = 1
-HIT_PRIMITIVE = 2
-HIT_KIND = 3
-HIT_NUMBER = 4
+# The walk of one ray. What it is traced with:
+ORIGIN = 0
+DIRECTION = 12
+T_MIN = 24
+T_MAX = 28
+REPORT_T = 32
+RAY_FLAGS = 40
+RAY_MASK = 48
+ANY_HIT = 56
+INTERSECTION = 64
+OPACITY_OF_OPAQUE = 72
+"""What ``culling.effective_opacity`` makes of opaque geometry in the instance being walked; likewise the next."""
+OPACITY_OF_NON_OPAQUE = 80
+INSTANCE = 88
+INSTANCE_FLAGS = 96
+# What it found: int64, -1 where there is no hit yet.
+HIT_INSTANCE = 104
+HIT_GEOMETRY = 112
+HIT_PRIMITIVE = 120
+HIT_KIND = 128
+HIT_NUMBER = 136
 """Number of the primitive in its structure: geometry and primitive in one, ordered alike."""
-HIT_IS_TRIANGLE = 5
-HIT_WAS_OPAQUE = 6
-ENDED = 7
+HIT_IS_TRIANGLE = 144
+HIT_WAS_OPAQUE = 152
+ENDED = 160
+T_CURRENT = 168
+ATTRIBUTE_0 = 172
+ATTRIBUTE_1 = 176
+# Derived from the ray.
+OBJECT_ORIGIN = 184
+OBJECT_DIRECTION = 196
+SLAB_TOP = 208
+SLAB_BOTTOM = 256
+SHEAR = 304
+INTERVAL = 336
+"""16 float32: entries and exits of the eight children being tested."""
+STACK = 400
 
-# ``call`` (8,) int64 and ``call_real`` (3,) float32 (TMin, TMax, report t): what the ray is traced with.
-RAY_FLAGS = 0
-RAY_MASK = 1
-ANY_HIT = 2
-INTERSECTION = 3
-OPACITY_OF_OPAQUE = 4
-"""What ``culling.effective_opacity`` makes of opaque geometry in the instance being walked."""
-OPACITY_OF_NON_OPAQUE = 5
+# A stack entry: 24 bytes.
+ENTRY_REF = 0
+ENTRY_T = 4
+ENTRY_EXIT = 8
+ENTRY_PLACE = 16
+"""int64: parent node * 8 + lane, -1 for a root."""
+ENTRY_SIZE = 24
 
+# A slab (``ray_box.set_slab``): per axis, 16 bytes of float32: origin for low planes, for high planes, reciprocal, sign.
+# A shear (``ray_triangle.set_shear``): 32 bytes of float32: origin along kx, ky, kz; Sx, Sy, Sz; scale.
+SHEAR_SCALE = 24
 
-@jit
-def new_hit():
-    return np.empty(8, np.int64), np.empty(3, np.float32)
-
-
-@jit
-def new_call():
-    return np.zeros(8, np.int64), np.zeros(3, np.float32)
+# A log: 40 bytes of int64.
+LOG_ROWS = 0
+"""Address of the EVENT rows."""
+LOG_LIMIT = 8
+LOG_COUNT = 16
+LOG_LOST = 24
+LOG_KINDS = 32
+"""Bit k set where events of kind k are wanted."""
+LOG_SIZE = 40

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rtviewer.dxr.verdicts import EVENT, Counter
+from rtviewer.dxr.verdicts import Counter
 from rtviewer.kernels import state
 
 
@@ -52,22 +52,19 @@ def _builder() -> None:
 
 
 def _tracer(counting: bool, logging: bool) -> None:
-    from rtviewer.kernels.events import Log
-    from rtviewer.kernels.traverse import Arguments, Found, Rays, Stack, World, trace_rays
+    from rtviewer.kernels.traverse import Arguments, Found, Rays, trace_rays
 
-    world = World(
-        np.zeros(state.TOP_ROW_SIZE, np.int64), np.zeros(2, np.float32),
-        np.zeros((1, state.BLAS_ROW_SIZE), np.int64), np.zeros(1, np.float32), np.zeros(0, np.int32),
-    )  # fmt: skip
+    world = np.zeros(state.WORLD_SIZE, np.uint8)
     rays = Rays(
         np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32),
         np.zeros(0, np.float32), np.zeros(0, np.float32), np.zeros(0, np.bool_),
     )  # fmt: skip
     word, real = np.zeros(1, np.uint32), np.zeros(1, np.float32)
     arguments = Arguments(word, word, word, word, real)
-    found = Found(np.zeros(0, np.float32), np.zeros((0, 4), np.int32), np.zeros((0, 2), np.float32))
+    found = Found(
+        np.zeros(0, np.float32), np.zeros((0, 4), np.int32), np.zeros((0, 2), np.float32), np.zeros(0, np.int64)
+    )
     counters = np.zeros((0, len(Counter)), np.int32) if counting else None
-    number = np.zeros(1, np.int64)
-    log = Log(np.zeros(1, EVENT), number, number, number, number) if logging else None
-    stack = Stack(np.zeros(1, np.int32), real, real, np.zeros(1, np.int64))
-    trace_rays(world, rays, arguments, found, counters, log, stack, 0, 0)
+    log = np.zeros(state.LOG_SIZE, np.uint8).ctypes.data if logging else None
+    walk = np.zeros(state.STACK, np.uint8)
+    trace_rays(world.ctypes.data, rays, arguments, found, counters, log, walk.ctypes.data, 0, 0)

@@ -26,7 +26,7 @@ from rtviewer.errors import InvalidInputError, violation
 from rtviewer.trace.request import EVENT, Hits, RayBatch, TraceResult, TraceSettings, Walk
 
 if TYPE_CHECKING:
-    from rtviewer.kernels.traverse import Arguments, Found, Rays, Stack, World
+    from rtviewer.kernels.traverse import Arguments, Found
 
 ALL_KINDS = 0xFF
 
@@ -50,9 +50,7 @@ class Dispatcher:
     Raises InvalidInputError when an instance refers to an address where no bottom-level structure lives (BLD-10).
     """
 
-    def __init__(
-        self, tlas: Structure, blases: Mapping[int, Structure], profile: Profile = DEFAULT_PROFILE
-    ) -> None:
+    def __init__(self, tlas: Structure, blases: Mapping[int, Structure], profile: Profile = DEFAULT_PROFILE) -> None:
         self.tlas = tlas
         self.profile = profile
         self._used = self._resolve(blases)
@@ -74,41 +72,41 @@ class Dispatcher:
         return used
 
     @cached_property
-    def _world(self) -> World:
+    def _world(self) -> tuple[NDArray[np.uint8], ...]:
+        """The world block of ``kernels.state`` and, to keep them alive, the tables that it points to."""
         from rtviewer.kernels import state
-        from rtviewer.kernels.traverse import World
 
         def base(structure: Structure, kind: SectionKind) -> int:
             return structure.data.ctypes.data + structure.section_offset(kind)
 
-        bottom = np.zeros((max(len(self._used), 1), state.BLAS_ROW_SIZE), np.int64)
-        reach = np.zeros(len(bottom), np.float32)
-        for row, blas in enumerate(self._used.values()):
+        rows = np.zeros((max(len(self._used), 1), state.BLAS_ROW_SIZE), np.uint8)
+        for row, blas in zip(rows, self._used.values(), strict=False):
             triangles = len(blas.triangle_packs) > 0 or not len(blas.box_packs)
+            leaves = SectionKind.TRIANGLE_PACKS if triangles else SectionKind.BOX_PACKS
             opaque = (blas.geometries["flags"] & int(GeometryFlag.OPAQUE)) != 0
             active = blas.geometries["active_count"] > 0
-            bottom[row, state.BLAS_NODE_ADDRESS] = base(blas, SectionKind.NODES)
-            bottom[row, state.BLAS_LEAF_ADDRESS] = base(
-                blas, SectionKind.TRIANGLE_PACKS if triangles else SectionKind.BOX_PACKS
-            )
-            bottom[row, state.BLAS_GEOMETRY_ADDRESS] = base(blas, SectionKind.GEOMETRIES)
-            bottom[row, state.BLAS_GEOMETRY_COUNT] = len(blas.geometries)
-            bottom[row, state.BLAS_NODE_COUNT] = len(blas.nodes)
-            bottom[row, state.BLAS_IS_TRIANGLES] = triangles
-            bottom[row, state.BLAS_HAS_OPAQUE] = (opaque & active).any()
-            bottom[row, state.BLAS_HAS_NON_OPAQUE] = (~opaque & active).any()
-            reach[row] = blas.header["max_abs"]
-        top = np.zeros(state.TOP_ROW_SIZE, np.int64)
-        top[state.TOP_NODE_ADDRESS] = base(self.tlas, SectionKind.NODES)
-        top[state.TOP_LEAF_ADDRESS] = base(self.tlas, SectionKind.INSTANCE_LEAVES)
-        top[state.TOP_DESC_ADDRESS] = base(self.tlas, SectionKind.INSTANCE_DESCS)
-        top[state.TOP_NODE_COUNT] = len(self.tlas.nodes)
+            _put(row, state.BLAS_NODES, base(blas, SectionKind.NODES))
+            _put(row, state.BLAS_LEAVES, base(blas, leaves))
+            _put(row, state.BLAS_GEOMETRIES, base(blas, SectionKind.GEOMETRIES))
+            _put(row, state.BLAS_GEOMETRY_COUNT, len(blas.geometries))
+            _put(row, state.BLAS_NODE_COUNT, len(blas.nodes))
+            _put(row, state.BLAS_IS_TRIANGLES, int(triangles))
+            _put(row, state.BLAS_HAS_OPAQUE, int((opaque & active).any()))
+            _put(row, state.BLAS_HAS_NON_OPAQUE, int((~opaque & active).any()))
+            row[state.BLAS_REACH :][:4].view(np.float32)[:] = blas.header["max_abs"]
         addresses = self.tlas.instance_descs["AccelerationStructure"]
         known = np.array(list(self._used), np.uint64)  # np.unique gave them sorted
-        rows = np.searchsorted(known, addresses).astype(np.int32)
-        instance_blas = np.where(addresses == 0, np.int32(-1), rows)
-        top_reach = np.array([self.tlas.header["max_abs"], self.tlas.header["condition"]], np.float32)
-        return World(top, top_reach, bottom, reach, np.ascontiguousarray(instance_blas, np.int32))
+        instance_blas = np.where(addresses == 0, -1, np.searchsorted(known, addresses)).astype(np.int32)
+        world = np.zeros(state.WORLD_SIZE, np.uint8)
+        _put(world, state.WORLD_NODES, base(self.tlas, SectionKind.NODES))
+        _put(world, state.WORLD_LEAVES, base(self.tlas, SectionKind.INSTANCE_LEAVES))
+        _put(world, state.WORLD_DESCS, base(self.tlas, SectionKind.INSTANCE_DESCS))
+        _put(world, state.WORLD_NODE_COUNT, len(self.tlas.nodes))
+        _put(world, state.WORLD_BLASES, rows.ctypes.data)
+        _put(world, state.WORLD_INSTANCE_BLAS, instance_blas.ctypes.data)
+        reach = self.tlas.header["max_abs"], self.tlas.header["condition"]
+        world[state.WORLD_REACH :][:8].view(np.float32)[:] = reach
+        return world, rows, instance_blas.view(np.uint8)
 
     @cached_property
     def stack_size(self) -> int:
@@ -124,30 +122,26 @@ class Dispatcher:
         Raises InvalidInputError for an illegal flag word (RF-*), with PipelineFlag bits or-ed in (RF-6), or a program
         number that does not exist.
         """
-        return self._run(rays, settings, counters, None)
+        return self._run(rays, settings, counters, None)[0]
 
-    def walk(
-        self, rays: RayBatch, settings: TraceSettings, *, limit: int = 1_000_000, kinds: int = ALL_KINDS
-    ) -> Walk:
+    def walk(self, rays: RayBatch, settings: TraceSettings, *, limit: int = 1_000_000, kinds: int = ALL_KINDS) -> Walk:
         """Trace and log. ``limit``: most events in all; ``kinds``: bit k set where events of EventKind k are wanted."""
-        from rtviewer.kernels.events import Log
+        from rtviewer.kernels import state
 
         count = len(rays)
-        log = Log(
-            np.zeros(limit, EVENT),
-            np.zeros(1, np.int64),
-            np.zeros(count + 1, np.int64),
-            np.zeros(1, np.int64),
-            np.full(1, kinds, np.int64),
-        )
-        result = self._run(rays, settings, True, log)
-        events = log.rows[: int(log.cursor[0])].copy()
-        truncated = np.zeros(count, np.bool_)
-        if log.lost[0]:
-            truncated = log.offsets[1:] >= limit
-        return Walk(events, log.offsets, truncated, result)
+        events = np.zeros(limit, EVENT)
+        log = np.array([events.ctypes.data, limit, 0, 0, kinds], np.int64)
+        result, ends = self._run(rays, settings, True, log)
+        written, lost = int(log[state.LOG_COUNT // 8]), int(log[state.LOG_LOST // 8])
+        offsets = np.concatenate([[0], ends]).astype(np.int64)
+        truncated = offsets[1:] >= limit if lost else np.zeros(count, np.bool_)
+        return Walk(events[:written].copy(), offsets, truncated, result)
 
-    def _run(self, rays: RayBatch, settings: TraceSettings, counters: bool, log: Any) -> TraceResult:
+    def _run(
+        self, rays: RayBatch, settings: TraceSettings, counters: bool, log: NDArray[np.int64] | None
+    ) -> tuple[TraceResult, NDArray[np.int64]]:
+        """The result, and with a log the number of events after each ray."""
+        from rtviewer.kernels import state
         from rtviewer.kernels.traverse import Found, Rays, trace_rays
 
         count = len(rays)
@@ -158,22 +152,19 @@ class Dispatcher:
             _rows(rays.t_min, (count,)), _rows(rays.t_max, (count,)), skip,
         )  # fmt: skip
         found = Found(
-            np.empty(count, np.float32), np.empty((count, 4), np.int32), np.empty((count, 2), np.float32)
-        )
+            np.empty(count, np.float32), np.empty((count, 4), np.int32), np.empty((count, 2), np.float32),
+            np.zeros(count if log is not None else 0, np.int64),
+        )  # fmt: skip
         counted = np.zeros((count, len(Counter)), np.int32) if counters else None
-        world = self._world
+        walk = np.zeros(state.STACK + self.stack_size * state.ENTRY_SIZE + 64, np.uint8)
+        world = self._world[0]
         start = time.perf_counter()
-        trace_rays(world, prepared, arguments, found, counted, log, self._stack(), 0, count)
+        trace_rays(
+            world.ctypes.data, prepared, arguments, found, counted, log.ctypes.data if log is not None else None,
+            walk.ctypes.data, 0, count,
+        )  # fmt: skip
         seconds = time.perf_counter() - start
-        return TraceResult(self._hits(found, invalid, settings), counted, settings, seconds)
-
-    def _stack(self) -> Stack:
-        from rtviewer.kernels.traverse import Stack
-
-        size = self.stack_size
-        return Stack(
-            np.empty(size, np.int32), np.empty(size, np.float32), np.empty(size, np.float32), np.empty(size, np.int64)
-        )
+        return TraceResult(self._hits(found, invalid, settings), counted, settings, seconds), found.log_end
 
     def _arguments(self, settings: TraceSettings, count: int) -> Arguments:
         from rtviewer.kernels.traverse import Arguments
@@ -219,6 +210,10 @@ class Dispatcher:
             hit, found.t, columns[0], columns[1], columns[2], columns[3],
             instance_id, found.attributes, np.where(hit, record, -1), invalid,
         )  # fmt: skip
+
+
+def _put(block: NDArray[np.uint8], offset: int, value: int) -> None:
+    block[offset : offset + 8].view(np.int64)[:] = value
 
 
 def per_ray(value: Any, count: int, dtype: Any) -> NDArray[Any]:

@@ -62,8 +62,6 @@ def build_blas(
     tree.write_nodes(structure)
     _write_packs(structure, references, tree)
     _write_geometries(structure, inputs, references)
-    active = references.primitives[references.ids]
-    finite = np.abs(active[np.isfinite(active)])
     set_header(
         structure,
         input_count=len(references.primitives),
@@ -71,7 +69,7 @@ def build_blas(
         degenerate_count=int(references.degenerate.sum()),
         depth=tree.depth,
         bounds=tree.bounds,
-        max_abs=float(finite.max(initial=0.0)),
+        max_abs=references.reach,
     )
     return seal(structure)
 

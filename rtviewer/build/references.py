@@ -41,7 +41,7 @@ class PrimitiveReferences:
 
     ``primitives``: (n, 3, 3) float32 corners or (n, 6) float32 boxes of every input. ``ids`` (k,) int32: those that go
     into the tree. ``flags`` (n,) int32: flag bits of a pack lane. Per geometry (m,) int64: ``counts``, ``active``,
-    ``degenerate``.
+    ``degenerate``. ``reach``: largest finite coordinate of an active primitive, degenerate ones included.
     """
 
     is_triangles: bool
@@ -51,6 +51,7 @@ class PrimitiveReferences:
     counts: NDArray[np.int64]
     active: NDArray[np.int64]
     degenerate: NDArray[np.int64]
+    reach: float
 
 
 def check_blas(inputs: BlasInputs, profile: Profile = DEFAULT_PROFILE) -> list[Violation]:
@@ -119,6 +120,7 @@ def primitive_references(inputs: BlasInputs, profile: Profile = DEFAULT_PROFILE)
     found: list[Violation] = []
     parts, kept, flags = [], [], []
     counts, active, degenerate = [], [], []
+    reach = 0.0
     for index, geometry in enumerate(inputs.geometries):
         if isinstance(geometry, AabbsGeometry):
             inactive = inactive_boxes(geometry.aabbs)
@@ -134,6 +136,8 @@ def primitive_references(inputs: BlasInputs, profile: Profile = DEFAULT_PROFILE)
         broken = np.isnan(primitives).any(axes) & ~inactive
         if broken.any():
             found.append(_nan_violation(index, int(np.flatnonzero(broken)[0])))
+        coordinates = np.abs(primitives[~inactive])
+        reach = max(reach, float(np.max(coordinates, initial=0.0, where=np.isfinite(coordinates))))
         bits = (ID_OPAQUE if geometry.flags & GeometryFlag.OPAQUE else 0) | (
             ID_NO_DUPLICATE if geometry.flags & GeometryFlag.NO_DUPLICATE_ANYHIT_INVOCATION else 0
         )
@@ -154,6 +158,7 @@ def primitive_references(inputs: BlasInputs, profile: Profile = DEFAULT_PROFILE)
         np.array(counts, np.int64),
         np.array(active, np.int64),
         np.array(degenerate, np.int64),
+        reach,
     )
 
 

@@ -55,6 +55,8 @@ class BuildFlag(_Described, IntFlag):
     MINIMIZE_MEMORY = 0x10
     PERFORM_UPDATE = 0x20
     ALLOW_OMM_LINKAGE_UPDATE = 0x40
+    ALLOW_OMM_UPDATE = 0x40
+    """The header's name for the same bit (NOTE-9)."""
     ALLOW_DISABLE_OMMS = 0x80
     ALLOW_DATA_ACCESS = 0x100
     DEHYDRATE = 0x40000000
@@ -147,6 +149,7 @@ class DriverMatchingIdentifierStatus(IntEnum):
 
 class HeaderPostambleType(IntEnum):
     NONE = 0
+    BOTTOM_LEVEL_POINTERS = 0
     BLOCKS = 0xFFFFFFFF
 
 

@@ -53,6 +53,8 @@ class Verdict(IntEnum):
     EMPTY_STRUCTURE = 22
     """An instance whose bottom-level structure holds nothing that can be hit."""
     ANY_HIT_ACCEPTED_FIRST_HIT_ENDED_SEARCH = 23
+    OBJECT_RAY_NOT_FINITE = 24
+    """An instance: its transform makes the ray overflow."""
 
 
 ANY_HIT_RAN = frozenset(
@@ -77,6 +79,7 @@ VERDICTS: dict[Verdict, VerdictMeaning] = {
     Verdict.INACTIVE_INSTANCE: VerdictMeaning("instance has no bottom-level structure", "INST-2", "excluded"),
     Verdict.MASK_EXCLUDED: VerdictMeaning("mask excluded", "MASK-1", "excluded"),
     Verdict.SINGULAR_TRANSFORM: VerdictMeaning("transform cannot be inverted", "INST-5", "excluded"),
+    Verdict.OBJECT_RAY_NOT_FINITE: VerdictMeaning("the ray overflows in object space", "RAY-5", "excluded"),
     Verdict.TRIANGLES_SKIPPED: VerdictMeaning("triangles skipped", "CULL-1", "excluded"),
     Verdict.PROCEDURALS_SKIPPED: VerdictMeaning("procedural primitives skipped", "CULL-1", "excluded"),
     Verdict.CULLED_OPAQUE: VerdictMeaning("culled as opaque", "OPQ-3", "excluded"),

@@ -44,6 +44,7 @@ from rtviewer.kernels.constants import (
     VERDICT_INACTIVE_INSTANCE,
     VERDICT_MASK_EXCLUDED,
     VERDICT_NONE,
+    VERDICT_OBJECT_RAY_NOT_FINITE,
     VERDICT_PROCEDURALS_SKIPPED,
     VERDICT_SINGULAR_TRANSFORM,
     VERDICT_TRIANGLES_SKIPPED,
@@ -351,12 +352,24 @@ def to_object(matrix, walk):
 
 
 @jit
+def is_object_ray_finite(walk):
+    for word in range(0, 24, 4):
+        if not (abs(load_f32(walk + OBJECT_ORIGIN + word)) < np.float32(np.inf)):
+            return False
+    return True
+
+
+@jit
 def enter_instance(world, leaf, walk, size, place, entry, leave, counters, log):
     """One instance: filters, then the walk of its bottom level on the stack above ``size``."""
     instance = np.int64(load_i32(leaf + 48))
     row = np.int64(load_i32(load_i64(world + WORLD_INSTANCE_BLAS) + 4 * instance))
     desc = load_i64(world + WORLD_DESCS) + instance * INSTANCE_DESC_SIZE
     verdict = instance_verdict(world, row, instance, desc, leaf, walk)
+    if verdict == VERDICT_NONE:
+        to_object(leaf, walk)
+        if not is_object_ray_finite(walk):
+            verdict = VERDICT_OBJECT_RAY_NOT_FINITE
     if log is not None:
         kind = EVENT_INSTANCE_ENTERED if verdict == VERDICT_NONE else EVENT_INSTANCE_SKIPPED
         add_event(
@@ -367,7 +380,6 @@ def enter_instance(world, leaf, walk, size, place, entry, leave, counters, log):
         count(counters, COUNT_INSTANCES_REJECTED, 1)
         return
     count(counters, COUNT_INSTANCES_ENTERED, 1)
-    to_object(leaf, walk)
     walk_bottom(load_i64(world + WORLD_BLASES) + row * BLAS_ROW_SIZE, walk, size, counters, log)
 
 

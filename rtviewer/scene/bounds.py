@@ -19,7 +19,8 @@ BATCH = 1 << 20
 def _referenced_points(geometry: Geometry) -> NDArray[np.float64]:
     """(n, 3) float64: positions that a primitive refers to and that are finite, with the geometry transform applied."""
     if not isinstance(geometry, TrianglesGeometry):
-        points = geometry.aabbs.reshape(-1, 3).astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            points = geometry.aabbs.reshape(-1, 3).astype(np.float64)
     else:
         if geometry.indices is None:
             used = geometry.vertices[: geometry.primitive_count * 3]
@@ -27,10 +28,10 @@ def _referenced_points(geometry: Geometry) -> NDArray[np.float64]:
             is_used = np.zeros(len(geometry.vertices), np.bool_)
             is_used[geometry.indices.ravel()] = True
             used = geometry.vertices[is_used]
-        points = used.astype(np.float64)
-        if geometry.transform is not None:
-            matrix = geometry.transform.astype(np.float64)
-            with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore"):  # signalling NaN in the data
+            points = used.astype(np.float64)
+            if geometry.transform is not None:
+                matrix = geometry.transform.astype(np.float64)
                 points = points @ matrix[:, :3].T + matrix[:, 3]
     finite: NDArray[np.float64] = points[np.isfinite(points).all(axis=1)]
     return finite

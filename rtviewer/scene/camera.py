@@ -30,9 +30,10 @@ class Camera:
         forward = np.subtract(self.look_at, self.position, dtype=np.float64)
         length = np.linalg.norm(forward)
         forward = forward / length if length > 0 else np.array([0.0, 0.0, -1.0])
-        right = np.cross(forward, np.asarray(self.up, np.float64))
-        if np.linalg.norm(right) < 1e-9:  # looking along up: take any other axis
-            right = np.cross(forward, np.roll(np.asarray(self.up, np.float64), 1) + 1e-3)
+        up = np.asarray(self.up, np.float64)
+        right = np.cross(forward, up / (np.linalg.norm(up) or 1.0))
+        if np.linalg.norm(right) < 1e-9:  # looking along up, or no up: take the axis most across the view
+            right = np.cross(forward, np.eye(3)[np.argmin(np.abs(forward))])
         right /= np.linalg.norm(right)
         return np.stack([right, np.cross(right, forward), forward])
 
@@ -56,7 +57,8 @@ class Camera:
             direction = forward + half * (x[:, None] * right + y[:, None] * up)
             direction = direction / np.linalg.norm(direction, axis=1, keepdims=True)
             origin = np.broadcast_to(position, direction.shape)
-        return np.ascontiguousarray(origin, np.float32), np.ascontiguousarray(direction, np.float32)
+        with np.errstate(over="ignore"):  # a camera outside float32's range gives rays that the dispatch calls invalid
+            return np.ascontiguousarray(origin, np.float32), np.ascontiguousarray(direction, np.float32)
 
 
 def fitting_camera(

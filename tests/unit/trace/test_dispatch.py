@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from rtviewer.build.builder import build_blas, build_tlas
-from rtviewer.dxr.descs import BlasInputs, InstanceInputs, TrianglesGeometry
+from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, Geometry, InstanceInputs, TrianglesGeometry
 from rtviewer.dxr.flags import GeometryFlag, PipelineFlag, RayFlag
 from rtviewer.dxr.profile import Profile, Tier
+from rtviewer.dxr.verdicts import Verdict
 from rtviewer.errors import InvalidInputError
 from rtviewer.scene.generators import icosphere
 from rtviewer.trace.dispatch import Dispatcher, trace
@@ -20,7 +21,7 @@ from rtviewer.trace.walk import any_hit_calls
 ADDRESS = 0x100
 
 
-def one_instance(geometry: TrianglesGeometry, **changes: object) -> Dispatcher:
+def one_instance(geometry: Geometry, **changes: object) -> Dispatcher:
     blas = build_blas(BlasInputs((geometry,)), address=ADDRESS)
     row = dict(
         transform=np.eye(3, 4, dtype=np.float32)[None],
@@ -147,3 +148,14 @@ def test_the_function_is_the_dispatcher() -> None:
     assert result.hits.hit[0]
     assert result.settings.mask == 0x1FF
     assert result.counters is not None
+
+
+@pytest.mark.rule("RAY-5", "INST-8")
+def test_a_ray_that_overflows_in_object_space_hits_nothing_there() -> None:
+    small = np.eye(3, 4, dtype=np.float32)[None] * np.float32(1e-30)
+    box = AabbsGeometry(np.array([[-1, -1, -1, 1, 1, 1]], np.float32), GeometryFlag.OPAQUE)
+    dispatcher = one_instance(box, transform=small)
+    rays = RayBatch.make([[0, 0, -1e20]], [[0, 0, 1e20]])
+    log = dispatcher.walk(rays, TraceSettings())
+    assert not log.result.hits.hit[0]
+    assert Verdict.OBJECT_RAY_NOT_FINITE in log.events["verdict"]

@@ -1,0 +1,143 @@
+"""rtviewer: visualizer and debugger for ray tracing acceleration structures with DXR semantics.
+
+The public Python API is what ``__all__`` lists; names are resolved on first use, so importing this package loads no Qt,
+no OpenGL, no numba and not even numpy.
+
+    import rtviewer as rt
+
+    scene = rt.load_scene("scenes/cornell")
+    world = rt.build(scene)
+    image = world.trace(rt.default_camera(scene), size=(640, 360), ray_flags=rt.RayFlag.CULL_BACK_FACING_TRIANGLES)
+    log = world.explain(pixel=(320, 180), size=(640, 360))
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rtviewer.accel.structure import Structure
+    from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, TrianglesGeometry
+    from rtviewer.dxr.flags import BuildFlag, GeometryFlag, HitKind, InstanceFlag, RayFlag
+    from rtviewer.dxr.profile import Profile, Tier
+    from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+    from rtviewer.dxr.verdicts import Counter, EventKind, Verdict
+    from rtviewer.errors import (
+        CancelledError,
+        FileFormatError,
+        InvalidInputError,
+        InvariantError,
+        ProgramError,
+        RtviewerError,
+        SceneError,
+        StructureError,
+        Violation,
+    )
+    from rtviewer.io.registry import load_scene
+    from rtviewer.scene.camera import Camera
+    from rtviewer.scene.scene import Instance, Scene
+    from rtviewer.session.api import build
+    from rtviewer.session.document import World, default_camera
+    from rtviewer.session.image import ImageBuffer
+    from rtviewer.session.raylog import LogRow, RayLog
+
+__version__ = "0.1.0"
+
+_MODULES: dict[str, tuple[str, ...]] = {
+    "accel.structure": ("Structure",),
+    "dxr.descs": ("AabbsGeometry", "BlasInputs", "TrianglesGeometry"),
+    "dxr.flags": ("BuildFlag", "GeometryFlag", "HitKind", "InstanceFlag", "RayFlag"),
+    "dxr.profile": ("Profile", "Tier"),
+    "dxr.programs": ("AnyHitProgram", "IntersectionProgram"),
+    "dxr.verdicts": ("Counter", "EventKind", "Verdict"),
+    "errors": (
+        "CancelledError", "FileFormatError", "InvalidInputError", "InvariantError", "ProgramError", "RtviewerError",
+        "SceneError", "StructureError", "Violation",
+    ),
+    "io.registry": ("load_scene",),
+    "scene.camera": ("Camera",),
+    "scene.scene": ("Instance", "Scene"),
+    "session.api": ("build",),
+    "session.document": ("World", "default_camera"),
+    "session.image": ("ImageBuffer",),
+    "session.raylog": ("LogRow", "RayLog"),
+}  # fmt: skip
+
+_PLACES = {name: f"rtviewer.{module}" for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "AabbsGeometry",
+    "AnyHitProgram",
+    "BlasInputs",
+    "BuildFlag",
+    "Camera",
+    "CancelledError",
+    "Counter",
+    "EventKind",
+    "FileFormatError",
+    "GeometryFlag",
+    "HitKind",
+    "ImageBuffer",
+    "Instance",
+    "InstanceFlag",
+    "IntersectionProgram",
+    "InvalidInputError",
+    "InvariantError",
+    "LogRow",
+    "Profile",
+    "ProgramError",
+    "RayFlag",
+    "RayLog",
+    "RtviewerError",
+    "Scene",
+    "SceneError",
+    "Structure",
+    "StructureError",
+    "Tier",
+    "TrianglesGeometry",
+    "Verdict",
+    "Violation",
+    "World",
+    "build",
+    "default_camera",
+    "load_scene",
+]
+
+
+class _CallableBuild(ModuleType):
+    """The sub-package ``rtviewer.build`` once it is loaded: calling it is the public function ``build``."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        from rtviewer.session.api import build
+
+        return build(*arguments, **options)
+
+
+class _Package(ModuleType):
+    """This package. Loading the sub-package ``build`` binds it to the public name; this keeps the name callable."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "build" and isinstance(value, ModuleType):
+            value.__class__ = _CallableBuild
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'rtviewer' has no attribute {name!r}")
+    from importlib import import_module
+
+    if name == "build":
+        return import_module("rtviewer.build")
+    value = getattr(import_module(_PLACES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,114 @@
+"""``rtviewer doctor``: what this machine offers, and whether everything that is needed works."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import click
+
+from rtviewer.cli.options import output_options
+from rtviewer.cli.output import bytes_text, print_facts, print_json, progress_bar
+
+PACKAGES = (
+    "rtviewer", "numpy", "numba", "llvmlite", "PySide6-Essentials", "pyqtgraph", "PyOpenGL", "trimesh", "pillow",
+    "OpenEXR",
+)  # fmt: skip
+
+# Runs in a child process, because a broken driver or a missing display can end a process without an exception.
+OPENGL_PROBE = """
+import json, sys
+from PySide6.QtGui import QGuiApplication, QOffscreenSurface, QOpenGLContext
+application = QGuiApplication(sys.argv[:1])
+context, surface = QOpenGLContext(), QOffscreenSurface()
+surface.create()
+if not context.create() or not context.makeCurrent(surface):
+    sys.exit("no OpenGL context can be made")
+texts = {name: context.functions().glGetString(number)
+         for name, number in (("vendor", 0x1F00), ("renderer", 0x1F01), ("version", 0x1F02))}
+print(json.dumps(texts | {"platform": application.platformName()}))
+"""
+PROBE_SECONDS = 30
+
+
+@click.command("doctor")
+@click.option("--warm-up", is_flag=True, help="Compile all kernels into the cache now.")
+@output_options
+def command(warm_up: bool, as_json: bool) -> int:
+    """Say what this machine offers: versions, OpenGL, threads, kernel cache; exit code 1 when something is missing."""
+    from rtviewer.session.jobs import default_threads
+
+    if warm_up:
+        from rtviewer.kernels import warm_up as compile_kernels
+
+        with progress_bar() as progress:
+            compile_kernels(progress)
+    report: dict[str, Any] = {
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "processor": platform.machine(),
+        "threads": default_threads(),
+        "versions": {name: installed_version(name) for name in PACKAGES},
+        "opengl": opengl(),
+        "kernel_cache": kernel_cache(),
+    }
+    if as_json:
+        print_json(report)
+    else:
+        _print(report)
+    needed = [name for name in PACKAGES if name != "OpenEXR"]
+    return 1 if any(report["versions"][name] is None for name in needed) else 0
+
+
+def installed_version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def opengl() -> dict[str, Any]:
+    """What OpenGL says in a child process; ``available`` False with the reason when it fails."""
+    import json
+
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", OPENGL_PROBE], capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {"available": False, "reason": str(error)}
+    if done.returncode == 0:
+        try:
+            return {"available": True, **json.loads(done.stdout)}
+        except ValueError:
+            return {"available": False, "reason": "the OpenGL check printed something else than its answer"}
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    reason = lines[-1] if lines else f"the check ended with code {done.returncode}"
+    return {"available": False, "reason": reason if has_display or os.name != "posix" else f"no display ({reason})"}
+
+
+def kernel_cache() -> dict[str, Any]:
+    """Where compiled kernels are kept, and how many files and bytes there are."""
+    from rtviewer.kernels import CACHE_FOLDER
+
+    files = [file for file in CACHE_FOLDER.rglob("*") if file.is_file()] if CACHE_FOLDER.is_dir() else []
+    return {"folder": str(CACHE_FOLDER), "files": len(files), "bytes": sum(file.stat().st_size for file in files)}
+
+
+def _print(report: dict[str, Any]) -> None:
+    gl, cache = report["opengl"], report["kernel_cache"]
+    print_facts(
+        [
+            ("python", report["python"]),
+            ("system", f"{report['system']}, {report['processor']}"),
+            ("threads", report["threads"]),
+            *((name, found or "not installed") for name, found in report["versions"].items()),
+            ("OpenGL", f"{gl['version']}, {gl['renderer']}" if gl["available"] else f"not available: {gl['reason']}"),
+            ("kernel cache", f"{cache['folder']}, {cache['files']} files, {bytes_text(cache['bytes'])}"),
+        ]
+    )

@@ -1,0 +1,213 @@
+"""Options that several commands share. Those of flags come from ``dxr.flags``: adding a flag there adds it here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from enum import IntEnum, IntFlag
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rtviewer.dxr.flags import BuildFlag, RayFlag, parse_flags
+from rtviewer.dxr.profile import Profile, Tier
+from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+
+if TYPE_CHECKING:
+    Parameter = click.ParamType[Any]
+else:
+    Parameter = click.ParamType  # generic only in click's newest versions
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class FlagWord(Parameter):
+    """Names without prefix, any case, separated by commas (or HLSL's ``A | B``), or a number such as 0x30."""
+
+    def __init__(self, kind: type[IntFlag]) -> None:
+        self.kind = kind
+        self.name = "FLAGS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return self.kind(value)
+        try:
+            return parse_flags(self.kind, value)
+        except ValueError as error:
+            return self.fail(str(error), param, ctx)
+
+
+class ProgramName(Parameter):
+    """A built-in program by name in any case, or by number."""
+
+    def __init__(self, kind: type[IntEnum]) -> None:
+        self.kind = kind
+        self.name = "PROGRAM"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = str(value).strip().upper().replace("-", "_")
+        if text in self.kind.__members__:
+            return self.kind[text]
+        if text.isdecimal() and int(text) in set(self.kind):
+            return self.kind(int(text))
+        names = ", ".join(f"{p.name.lower()} ({p.value})" for p in self.kind)
+        return self.fail(f"{value!r} is no program: use one of {names}", param, ctx)
+
+
+class Number(Parameter):
+    """An integer in any base that Python reads."""
+
+    name = "NUMBER"
+
+    def __init__(self, low: int, high: int) -> None:
+        self.low, self.high = low, high
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            number = int(value, 0) if isinstance(value, str) else int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        if not self.low <= number <= self.high:
+            self.fail(f"{value} is not in {self.low:#x} to {self.high:#x}", param, ctx)
+        return number
+
+
+class Numbers(Parameter):
+    """A fixed count of numbers with separators between."""
+
+    def __init__(self, shape: str, kind: type[int] | type[float], separator: str = ",") -> None:
+        self.name = shape
+        self.kind = kind
+        self.separator = separator
+        self.count = shape.count(separator) + 1
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        parts = value.lower().split(self.separator.lower())
+        try:
+            numbers = tuple(self.kind(part) for part in parts)
+        except ValueError:
+            numbers = ()
+        if len(numbers) != self.count:
+            self.fail(f"{value!r} is not of the form {self.name}", param, ctx)
+        return numbers
+
+
+class TierName(Parameter):
+    name = "1.0|1.1|1.2"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, Tier):
+            return value
+        try:
+            return Tier.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+SIZE = Numbers("WxH", int, "x")
+PIXEL = Numbers("X,Y", int)
+VECTOR = Numbers("x,y,z", float)
+
+
+def _names(kind: type[IntFlag], known: int) -> str:
+    return ", ".join(str(member.name) for member in kind if int(member) & known)
+
+
+def _all(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    def decorate(command: Command) -> Command:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return decorate
+
+
+def output_options(command: Command) -> Command:
+    """``--json``, and ``--debug`` for its help (``main`` takes it out wherever it stands)."""
+    return _all(
+        click.option("--json", "as_json", is_flag=True, help="Print JSON; infinite and undefined numbers are null."),
+        click.option("--debug", is_flag=True, expose_value=False, help="Show a traceback with errors."),
+    )(command)
+
+
+def profile_options(command: Command) -> Command:
+    """``--tier`` and ``--xbox``, passed on as ``profile``."""
+
+    def with_profile(*args: Any, tier: Tier, xbox: bool, **kwargs: Any) -> Any:
+        return command(*args, profile=Profile(tier, xbox), **kwargs)
+
+    with_profile.__name__, with_profile.__doc__ = command.__name__, command.__doc__
+    with_profile.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    decorated: Command = _all(
+        click.option("--tier", type=TierName(), default="1.1", show_default=True, help="Raytracing tier to check by."),
+        click.option("--xbox", is_flag=True, help="Check by the Xbox additions, too."),
+    )(with_profile)  # type: ignore[arg-type,assignment]
+    return decorated
+
+
+def build_options(command: Command) -> Command:
+    """``--build-flags`` and ``--tlas-build-flags``."""
+    known = int(Profile().known_build_flags)
+    return _all(
+        click.option(
+            "--build-flags", type=FlagWord(BuildFlag), default="NONE", show_default=True,
+            help=f"Flags of the bottom levels: {_names(BuildFlag, known)}; or a number.",
+        ),
+        click.option(
+            "--tlas-build-flags", type=FlagWord(BuildFlag), default="NONE", show_default=True,
+            help="Flags of the top level.",
+        ),
+    )(command)  # fmt: skip
+
+
+def ray_options(command: Command) -> Command:
+    """What every ray is traced with, passed on as ``ray`` (a dict for ``session.document.scene_rays``)."""
+    names = ("ray_flags", "mask", "t_min", "t_max", "any_hit", "intersection",
+             "ray_contribution", "multiplier", "miss_index")  # fmt: skip
+
+    def with_ray(*args: Any, **kwargs: Any) -> Any:
+        given = {name: kwargs.pop(name) for name in names}
+        return command(*args, ray={name: value for name, value in given.items() if value is not None}, **kwargs)
+
+    with_ray.__name__, with_ray.__doc__ = command.__name__, command.__doc__
+    with_ray.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    known = int(Profile(xbox=True).known_ray_flags)
+    decorated: Command = _all(
+        click.option(
+            "--ray-flags", type=FlagWord(RayFlag), default="NONE", show_default=True,
+            help=f"{_names(RayFlag, known)}; or a number.",
+        ),
+        click.option(
+            "--mask", type=Number(0, 0xFFFFFFFF), default="0xFF", show_default=True,
+            help="InstanceInclusionMask; the low 8 bits count (MASK-2).",
+        ),
+        click.option("--t-min", type=float, default=0.0, show_default=True, help="TMin."),
+        click.option("--t-max", type=float, default=math.inf, show_default=True, help="TMax."),
+        click.option("--any-hit", type=ProgramName(AnyHitProgram), help="Any-hit program.  [default: the scene's]"),
+        click.option(
+            "--intersection", type=ProgramName(IntersectionProgram),
+            help="Intersection program.  [default: the scene's]",
+        ),
+        click.option("--ray-contribution", type=Number(0, 15), help="RayContributionToHitGroupIndex.  [default: 0]"),
+        click.option(
+            "--multiplier", type=Number(0, 15), help="MultiplierForGeometryContributionToHitGroupIndex.  [default: 1]"
+        ),
+        click.option("--miss-index", type=Number(0, 0xFFFF), help="MissShaderIndex.  [default: 0]"),
+    )(with_ray)  # type: ignore[arg-type,assignment]  # fmt: skip
+    return decorated
+
+
+def view_options(command: Command) -> Command:
+    """``--size`` and ``--camera``."""
+    return _all(
+        click.option("--size", type=SIZE, default="960x540", show_default=True, help="Image size in pixels."),
+        click.option(
+            "--camera", metavar="NAME",
+            help="A camera of the scene by name or number, or 'fit'.  [default: its first, else 'fit']",
+        ),
+    )(command)  # fmt: skip
+
+
+SOURCE = click.argument("source", metavar="SOURCE", type=click.Path())

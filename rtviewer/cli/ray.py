@@ -1,0 +1,123 @@
+"""``rtviewer ray``: one ray's story, hit by hit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rtviewer.cli.options import (
+    PIXEL,
+    SOURCE,
+    VECTOR,
+    Numbers,
+    build_options,
+    output_options,
+    profile_options,
+    ray_options,
+    view_options,
+)
+from rtviewer.cli.output import number_text, print_facts, print_json, print_table, progress_bar
+from rtviewer.dxr.flags import BuildFlag, format_flags
+from rtviewer.dxr.profile import Profile
+
+if TYPE_CHECKING:
+    from rtviewer.session.raylog import RayLog
+
+Vector = tuple[float, float, float]
+
+
+class Expected(Numbers):
+    """An instance, or an instance's primitive."""
+
+    def __init__(self) -> None:
+        super().__init__("INSTANCE,GEOMETRY,PRIMITIVE", int)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and value.strip().isdecimal():
+            return int(value), -1, -1
+        return super().convert(value, param, ctx)
+
+
+@click.command("ray")
+@SOURCE
+@click.option("--pixel", type=PIXEL, help="The ray through this pixel's centre; 0,0 is top left.")
+@click.option("--origin", type=VECTOR, help="The origin of a typed ray, in world space.")
+@click.option("--direction", type=VECTOR, help="Its direction, not normalised: t counts in its lengths (RAY-1).")
+@click.option("--expect", type=Expected(), help="Say in one sentence why this instance or primitive was not hit.")
+@ray_options
+@view_options
+@build_options
+@output_options
+@profile_options
+def command(
+    source: str, pixel: tuple[int, int] | None, origin: Vector | None, direction: Vector | None,
+    expect: tuple[int, int, int] | None, ray: dict[str, Any], size: tuple[int, int], camera: str | None,
+    build_flags: BuildFlag, tlas_build_flags: BuildFlag, as_json: bool, profile: Profile,
+) -> None:  # fmt: skip
+    """Tell one ray's story: nodes, instances and candidates in the order met, each candidate with its verdict.
+
+    A node's number is its place in the breadth-first tree of its structure, as in the window's node tree.
+    """
+    from rtviewer.session.document import camera_named, load_document, scene_rays
+    from rtviewer.session.raylog import walk_pixel, walk_ray
+    from rtviewer.session.state import BuildSettings
+
+    if (pixel is None) == (origin is None and direction is None) or (origin is None) != (direction is None):
+        raise click.UsageError("give either --pixel X,Y, or --origin x,y,z and --direction x,y,z")
+    with progress_bar() as progress:
+        document = load_document(source, BuildSettings(build_flags, tlas_build_flags), progress, profile=profile)
+    rays = scene_rays(document.scene, **ray)
+    if pixel is not None:
+        view = camera_named(document.scene, camera)
+        log = walk_pixel(document.world, view, size, pixel, rays, profile=profile)
+    else:
+        assert origin is not None
+        assert direction is not None
+        log = walk_ray(document.world, origin, direction, rays, profile=profile)
+    if expect is not None and not 0 <= expect[0] < len(document.scene.instances):
+        raise click.UsageError(f"--expect: there are {len(document.scene.instances):,} instances, none is {expect[0]}")
+    if as_json:
+        answer = log.to_json()
+        print_json(answer | {"explanation": log.why_not(*expect)} if expect else answer)
+        return
+    _print(log)
+    if expect is not None:
+        click.echo(log.why_not(*expect))
+
+
+def _print(log: RayLog) -> None:
+    rays = log.rays
+    print_facts(
+        [
+            ("origin", " ".join(number_text(value) for value in log.origin)),
+            ("direction", " ".join(number_text(value) for value in log.direction)),
+            ("t", f"{number_text(rays.t_min)} to {number_text(rays.t_max)}"),
+            ("ray flags", format_flags(rays.ray_flags)),
+            ("mask", f"0x{rays.mask & 0xFF:02X}"),
+        ]
+    )
+    for warning in log.warnings:
+        click.echo(f"warning: {warning}")
+    rows = [
+        (
+            row.index, "  " * row.depth + ("BLAS " if row.level else "TLAS ") + row.kind.name.lower(),
+            "" if row.verdict.name == "NONE" else row.verdict.name.lower(), row.rule, number_text(row.t),
+            number_text(row.t_current), row.text,
+        )
+        for row in log
+    ]  # fmt: skip
+    print_table("", ("#", "event", "verdict", "rule", "t", "end", "what happened"), rows, left=7)
+    if log.truncated:
+        click.echo("the log is full: later events are missing")
+    result = log.result
+    if result.hit:
+        click.echo(
+            f"hit: t {number_text(result.t)}, instance {result.instance_index} (id {result.instance_id}), "
+            f"geometry {result.geometry_index}, primitive {result.primitive_index}, kind {result.hit_kind}, "
+            f"attributes {number_text(result.attributes[0])} {number_text(result.attributes[1])}"
+        )
+    else:
+        click.echo("miss")
+    click.echo(result.formula)
+    click.echo(", ".join(f"{counter.name.lower()} {count}" for counter, count in log.counters.items() if count))

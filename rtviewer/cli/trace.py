@@ -1,0 +1,170 @@
+"""``rtviewer trace``: trace an image."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from rtviewer.cli.options import (
+    SOURCE,
+    build_options,
+    output_options,
+    profile_options,
+    ray_options,
+    view_options,
+)
+from rtviewer.cli.output import number_text, print_facts, print_json, print_table, progress_bar, seconds_text
+from rtviewer.dxr.flags import BuildFlag, format_flags
+from rtviewer.dxr.profile import Profile
+from rtviewer.dxr.verdicts import Counter
+
+if TYPE_CHECKING:
+    from rtviewer.session.image import ImageBuffer
+    from rtviewer.session.state import ImageSettings
+
+
+@click.command("trace")
+@SOURCE
+@ray_options
+@view_options
+@build_options
+@click.option("--mode", default="shaded", show_default=True, metavar="MODE", help="Image mode; a wrong one lists all.")
+@click.option("--palette", default="viridis", show_default=True, metavar="NAME", help="Palette of heat maps.")
+@click.option("--range", "limits", metavar="LOW,HIGH", help="Values, or percentiles as 1%,99%.  [default: automatic]")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Image to write: .png, or float .exr.")
+@click.option("--hits", type=click.Path(path_type=Path), help="Write hits and counters of every pixel as .npz.")
+@output_options
+@profile_options
+def command(
+    source: str, ray: dict[str, Any], size: tuple[int, int], camera: str | None, build_flags: BuildFlag,
+    tlas_build_flags: BuildFlag, mode: str, palette: str, limits: str | None, output: Path | None,
+    hits: Path | None, as_json: bool, profile: Profile,
+) -> None:  # fmt: skip
+    """Trace an image through a scene's camera; print what was hit and what it cost."""
+    from rtviewer.io.image_file import image_suffix, write_hits
+    from rtviewer.session.document import camera_named, load_document, scene_rays
+    from rtviewer.session.image import trace_image
+    from rtviewer.session.state import BuildSettings
+
+    settings = image_settings(mode, palette, limits)
+    if output is not None:
+        image_suffix(output)  # before the work, not after
+    with progress_bar() as progress:
+        document = load_document(source, BuildSettings(build_flags, tlas_build_flags), progress, profile=profile)
+        scene = document.scene
+        buffer = trace_image(
+            document.world, camera_named(scene, camera), size, scene_rays(scene, **ray),
+            counters=True, progress=progress, profile=profile,
+        )  # fmt: skip
+    if output is not None:
+        write_image(output, buffer, settings)
+    if hits is not None:
+        write_hits(hits, hit_arrays(buffer))
+    summary = trace_summary(buffer)
+    if as_json:
+        print_json(summary)
+        return
+    _print(summary)
+    for path in (output, hits):
+        if path is not None:
+            click.echo(f"wrote {path}")
+
+
+def image_settings(mode: str, palette: str, limits: str | None) -> ImageSettings:
+    """Mode, palette and range from their texts; click.UsageError when one of them is wrong."""
+    from rtviewer.session.state import ImageSettings, RangeKind
+    from rtviewer.shade.modes import MODES
+    from rtviewer.shade.palettes import PALETTES
+
+    if mode not in MODES:
+        raise click.UsageError(f"there is no mode {mode!r}: use one of {', '.join(MODES)}")
+    if palette not in PALETTES:
+        raise click.UsageError(f"there is no palette {palette!r}: use one of {', '.join(PALETTES)}")
+    if limits is None:
+        return ImageSettings(mode, palette)
+    kind = RangeKind.PERCENTILE if limits.count("%") == 2 else RangeKind.FIXED
+    try:
+        low, high = (float(part) for part in limits.replace("%", "").split(","))
+    except ValueError:
+        raise click.UsageError(f"{limits!r} is no range: use LOW,HIGH or LOW%,HIGH%") from None
+    top = 100.0 if kind is RangeKind.PERCENTILE else float("inf")
+    if not low <= high <= top or (kind is RangeKind.PERCENTILE and low < 0):
+        raise click.UsageError(f"{limits!r} is no range: the lower end comes first, percentiles are 0% to 100%")
+    return ImageSettings(mode, palette, kind, low, high)
+
+
+def write_image(path: Path, buffer: ImageBuffer, settings: ImageSettings) -> None:
+    """PNG as the window shows it. EXR: channel Y with the numbers of a mode that has some, else linear R, G, B."""
+    from rtviewer.io.image_file import image_suffix, write_exr, write_png
+    from rtviewer.session.image import shade_image
+    from rtviewer.shade.modes import MODES
+
+    mode = MODES[settings.mode]
+    if image_suffix(path) == ".png":
+        write_png(path, shade_image(buffer, settings).rgba)
+    elif mode.values is not None:
+        write_exr(path, {"Y": mode.values(buffer.picture()).astype(np.float32)})
+    else:
+        encoded = shade_image(buffer, settings).rgba[..., :3].astype(np.float32) / 255
+        linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4).astype(np.float32)
+        write_exr(path, {name: linear[..., channel] for channel, name in enumerate("RGB")})
+
+
+def hit_arrays(buffer: ImageBuffer) -> dict[str, NDArray[Any]]:
+    """The arrays of ``--hits``: (height, width), barycentrics (height, width, 2), one more per counter."""
+    names = ("hit", "t", "instance_index", "instance_id", "geometry_index", "primitive_index", "hit_kind")
+    arrays: dict[str, NDArray[Any]] = {name: getattr(buffer, name) for name in names}
+    arrays["barycentrics"] = buffer.attributes
+    if buffer.counters is not None:
+        arrays |= {counter.name.lower(): buffer.counter(counter) for counter in Counter}
+    return arrays
+
+
+def trace_summary(buffer: ImageBuffer) -> dict[str, Any]:
+    """What ``trace --json`` prints. ``seconds``: wall time of tracing, without loading and building."""
+    rays = buffer.width * buffer.height
+    hit_count = int(np.count_nonzero(buffer.hit))
+    return {
+        "size": [buffer.width, buffer.height],
+        "ray_flags": format_flags(buffer.rays.ray_flags),
+        "mask": buffer.rays.mask,
+        "t_min": buffer.rays.t_min,
+        "t_max": buffer.rays.t_max,
+        "rays": rays,
+        "hits": hit_count,
+        "misses": rays - hit_count,
+        "seconds": buffer.seconds,
+        "counters": {counter.name.lower(): _distribution(buffer.counter(counter)) for counter in Counter},
+    }
+
+
+def _distribution(values: NDArray[np.int32]) -> dict[str, Any]:
+    middle, high = np.percentile(values, [50, 95])
+    return {
+        "min": int(values.min()), "mean": float(values.mean()), "p50": float(middle), "p95": float(high),
+        "max": int(values.max()),
+    }  # fmt: skip
+
+
+def _print(summary: dict[str, Any]) -> None:
+    width, height = summary["size"]
+    rate = summary["rays"] / summary["seconds"] / 1e6 if summary["seconds"] else 0.0
+    print_facts(
+        [
+            ("image", f"{width} x {height}"),
+            ("ray flags", summary["ray_flags"]),
+            ("mask", f"0x{summary['mask']:02X}"),
+            ("t", f"{number_text(summary['t_min'])} to {number_text(summary['t_max'])}"),
+            ("hits", f"{summary['hits']:,} of {summary['rays']:,} rays"),
+            ("time", f"{seconds_text(summary['seconds'])}, {rate:.2f} million rays per second, counting"),
+        ]
+    )
+    rows = [
+        (name, c["min"], f"{c['mean']:.2f}", f"{c['p50']:g}", f"{c['p95']:g}", c["max"])
+        for name, c in summary["counters"].items()
+    ]
+    print_table("", ("counter, per ray", "min", "mean", "p50", "p95", "max"), rows)

@@ -1,0 +1,370 @@
+"""What stands in the structure view: items made from a world, shown by view settings, selection and ray.
+
+The heavy arrays are prepared off the GUI thread (``prepare``, pure); ``SceneContent`` uploads them and switches items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtviewer.dxr.programs import IntersectionProgram
+from rtviewer.dxr.verdicts import VERDICTS, EventKind, Verdict
+from rtviewer.gui.gl.boxes import BoxesItem
+from rtviewer.gui.gl.geometry import (
+    BOX_ROW,
+    CODE_COUNT,
+    INSTANCE_ROW,
+    POINT_ROW,
+    SEGMENT_ROW,
+    BoxSet,
+    BoxSource,
+    box_segments,
+    collect_boxes,
+    exit_distance,
+    instance_box_rows,
+    instance_transforms,
+    point_rows,
+    procedural_soup,
+    segment_rows,
+    triangle_soup,
+)
+from rtviewer.gui.gl.mesh import MeshItem
+from rtviewer.gui.gl.scene_view import SceneView
+from rtviewer.gui.gl.segments import PointsItem, SegmentsItem
+from rtviewer.gui.theme import DEPTH_COLOURS, LEAF_COLOURS, Theme, rgba
+from rtviewer.session.document import TOP_LEVEL, World
+from rtviewer.session.raylog import RayLog
+from rtviewer.session.state import Selection, ViewSettings
+from rtviewer.shade.palettes import index_colours
+
+SOFTWARE_BOX_BUDGET = 4096
+HARDWARE_BOX_BUDGET = 500_000
+MOVING_TRIANGLES = 120_000
+"""Triangles drawn while the camera moves, in software."""
+MAX_CANDIDATES = 2000
+IDENTITY = np.eye(3, 4, dtype=np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Arrays of one world: ``soups`` per bottom level, and the instances that show each of them."""
+
+    world: World
+    soups: tuple[NDArray[np.float32], ...]
+    transforms: NDArray[np.float32]
+    blas_of_instance: NDArray[np.int64]
+    tints: NDArray[np.float32]
+    bounds: NDArray[np.float64] | None
+
+
+def prepare(world: World) -> Prepared:
+    """Everything that takes time: triangle soups and trees. Runs on any thread."""
+    spheres = world.scene.intersection in (IntersectionProgram.SPHERE, IntersectionProgram.SPHERE_FAR_FIRST)
+    soups = []
+    for blas in world.blases:
+        parts = [triangle_soup(blas), procedural_soup(blas, spheres=spheres)]
+        soups.append(np.concatenate(parts))
+    for index in world.structure_indices:
+        world.tree(index)
+    transforms = instance_transforms(world.tlas)
+    tints = index_colours(np.arange(len(transforms))).astype(np.float32) / 255
+    return Prepared(world, tuple(soups), transforms, world.instance_blas.astype(np.int64), tints, world.bounds)
+
+
+class SceneContent:
+    """Owns the items of one view. Call ``show_world``, then ``show`` on changes of view settings, selection or ray."""
+
+    def __init__(self, view: SceneView) -> None:
+        self.view = view
+        self.prepared: Prepared | None = None
+        self.theme: Theme | None = None
+        self.settings = ViewSettings()
+        self.meshes: list[MeshItem] = []
+        self.boxes = BoxesItem()
+        self.instance_boxes = BoxesItem()
+        self.highlight = SegmentsItem(through=True)
+        self.ray = SegmentsItem()
+        self.marks = PointsItem()
+        for depth, item in enumerate((self.boxes, self.instance_boxes, self.ray, self.highlight, self.marks), 1):
+            item.setDepthValue(10 * depth)
+            view.addItem(item)
+        view.moving_started.connect(self._coarse)
+        view.settled.connect(self._full)
+
+    @property
+    def box_budget(self) -> int:
+        return SOFTWARE_BOX_BUDGET if self.view.is_software else HARDWARE_BOX_BUDGET
+
+    # World
+
+    def show_world(self, prepared: Prepared | None) -> None:
+        for item in self.meshes:
+            self.view.removeItem(item)
+        self.meshes = []
+        self.prepared = prepared
+        self.boxes.set_boxes(None)
+        self.instance_boxes.set_boxes(None)
+        if prepared is None:
+            self.view.bounds = None
+            self.show_selection(Selection())
+            self.show_ray(None)
+            self.view.set_counts("")
+            return
+        for soup in prepared.soups:
+            item = MeshItem()
+            item.set_mesh(soup)
+            self.meshes.append(item)
+            self.view.addItem(item)
+        self._place()
+        self._tint_meshes()
+
+    def show_settings(self, settings: ViewSettings) -> None:
+        old, self.settings = self.settings, settings
+        if self.prepared is None:
+            return
+        if (old.scope, old.hidden_instances) != (settings.scope, settings.hidden_instances):
+            self._place()
+        for item in self.meshes:
+            item.fill, item.wire = settings.show_geometry, settings.show_wireframe
+        self.instance_boxes.setVisible(settings.show_instance_boxes)
+        for drawn in (self.ray, self.marks):
+            drawn.setVisible(settings.show_rays and settings.scope == TOP_LEVEL)
+        self.show_boxes()
+
+    def _shown_instances(self, blas: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Transforms and numbers of the instances of a bottom level that are drawn in this scope."""
+        prepared = self.prepared
+        assert prepared is not None
+        if self.settings.scope != TOP_LEVEL:
+            return IDENTITY[None][: int(blas == self.settings.scope)], np.zeros(
+                int(blas == self.settings.scope), np.int64
+            )
+        mine = prepared.blas_of_instance == blas
+        if self.settings.hidden_instances:
+            mine = mine & ~np.isin(np.arange(len(mine)), list(self.settings.hidden_instances))
+        numbers = np.flatnonzero(mine)
+        return prepared.transforms[numbers], numbers
+
+    def _place(self) -> None:
+        """Upload instances for the scope, and the bounds the camera's clip planes must hold."""
+        prepared = self.prepared
+        assert prepared is not None
+        scope = self.settings.scope
+        for blas, item in enumerate(self.meshes):
+            transforms, numbers = self._shown_instances(blas)
+            rows = np.empty(len(transforms), INSTANCE_ROW)
+            rows["rows"] = transforms
+            rows["tint"] = self._tints(numbers)
+            item.set_instances(rows)
+            item.fill, item.wire = self.settings.show_geometry, self.settings.show_wireframe
+        self.view.bounds = self.scope_bounds()
+        if scope == TOP_LEVEL:
+            roots = [blas.bounds for blas in prepared.world.blases]
+            shown = np.ones(len(prepared.transforms), np.bool_)
+            shown[[i for i in self.settings.hidden_instances if i < len(shown)]] = False
+            rows = instance_box_rows(roots, prepared.blas_of_instance[shown], prepared.transforms[shown])
+        else:
+            rows = np.empty(0, BOX_ROW)
+        rows = rows[: self.box_budget]
+        self.instance_boxes.set_boxes(BoxSet(rows, 0, np.array([0, len(rows)]), 1, len(rows), False))
+        self.boxes.set_boxes(None)
+        self.show_boxes()
+
+    def scope_bounds(self) -> NDArray[np.float64] | None:
+        """What is shown: the world, or one bottom level in object space."""
+        if self.prepared is None:
+            return None
+        if self.settings.scope == TOP_LEVEL:
+            return self.prepared.bounds
+        bounds = self.prepared.world.blases[self.settings.scope].bounds
+        return None if bounds is None else bounds.astype(np.float64)
+
+    # Boxes
+
+    def _sources(self) -> list[BoxSource]:
+        prepared, scope = self.prepared, self.settings.scope
+        assert prepared is not None
+        if scope != TOP_LEVEL:
+            return [BoxSource(prepared.world.tree(scope), IDENTITY[None], 0)]
+        top = prepared.world.tree(TOP_LEVEL)
+        below = max(len(top.level_start) - 1, 0)
+        sources = [BoxSource(top, IDENTITY[None], 0)]
+        for blas in range(len(prepared.world.blases)):
+            transforms, _ = self._shown_instances(blas)
+            sources.append(BoxSource(prepared.world.tree(blas), transforms, below))
+        return [source for source in sources if len(source.tree) and len(source.transforms)]
+
+    def show_boxes(self) -> None:
+        """Upload what the depth range needs and say how much of the whole is shown."""
+        if self.prepared is None:
+            return
+        low, high = self.settings.depth_low, self.settings.depth_high
+        boxes = self.boxes.boxes
+        if boxes is None or not boxes.covers(low, high):
+            boxes = collect_boxes(self._sources(), low, high, self.box_budget)
+            self.boxes.set_boxes(boxes)
+        self.boxes.set_levels(low, high)
+        self.boxes.setVisible(self.settings.show_boxes)
+        self.view.set_counts(self._count_text(boxes))
+
+    def _count_text(self, boxes: BoxSet) -> str:
+        if not self.settings.show_boxes:
+            return ""
+        first, last = boxes.range_of(self.settings.depth_low, self.settings.depth_high)
+        if not boxes.total:
+            return "no boxes: nothing here can be hit"
+        slots = np.searchsorted(boxes.level_start, [first, max(last - 1, first)], side="right") - 1
+        deepest = boxes.first_level + int(slots[1])
+        from_level = min(max(self.settings.depth_low, 0), deepest)
+        wanted = self.settings.depth_high if self.settings.depth_high >= 0 else boxes.level_count - 1
+        cut = boxes.budget_spent and wanted >= boxes.last_level
+        why = f" · drawing stops at {self.box_budget:,}" if cut else ""
+        return f"shown {last - first:,} of {boxes.total:,} boxes, depth {from_level}–{deepest}{why}"
+
+    # Selection
+
+    def show_selection(self, selection: Selection) -> None:
+        """The selected box thick, the way to its root thinner; the selected primitive outlined."""
+        prepared, theme = self.prepared, self.theme
+        rows: list[NDArray[np.void]] = []
+        if prepared is not None and theme is not None:
+            rows = self._selection_rows(prepared, theme, selection)
+        self.highlight.set_rows(np.concatenate(rows) if rows else np.empty(0, SEGMENT_ROW))
+
+    def _selection_rows(self, prepared: Prepared, theme: Theme, selection: Selection) -> list[NDArray[np.void]]:
+        world, scope = prepared.world, self.settings.scope
+        structure = selection.structure
+        if structure >= len(world.blases) or (scope != TOP_LEVEL and structure != scope):
+            return []
+        transform = self._placement(prepared, selection)
+        if transform is None:
+            return []
+        rows: list[NDArray[np.void]] = []
+        tree = world.tree(structure)
+        strong, weak = rgba(theme.accent), rgba(theme.accent, 0.55)
+        if 0 <= selection.box < len(tree):
+            for box in tree.path_to_root(selection.box)[1:]:
+                rows.append(box_segments(tree.low[box], tree.high[box], transform, weak, 1.6))
+            rows.append(box_segments(tree.low[selection.box], tree.high[selection.box], transform, strong, 3.0))
+        if structure == TOP_LEVEL and 0 <= selection.instance < len(prepared.transforms):
+            blas = int(prepared.blas_of_instance[selection.instance])
+            bounds = world.blases[blas].bounds if blas >= 0 else None
+            if bounds is not None:
+                placed = prepared.transforms[selection.instance]
+                rows.append(box_segments(bounds[0], bounds[1], placed, rgba(theme.warning), 2.0))
+        if structure >= 0 and selection.primitive >= 0:
+            corners = primitive_corners(world, selection)
+            if corners is not None:
+                placed_corners = corners @ transform[:, :3].T + transform[:, 3]
+                rows.append(segment_rows(placed_corners[[0, 1, 2, 0]], rgba(theme.warning), 3.0))
+        return rows
+
+    def _placement(self, prepared: Prepared, selection: Selection) -> NDArray[np.float32] | None:
+        """Where the selected structure stands in this scope; None when it is not shown."""
+        if selection.structure == TOP_LEVEL or self.settings.scope != TOP_LEVEL:
+            return IDENTITY
+        if 0 <= selection.instance < len(prepared.transforms):
+            if prepared.blas_of_instance[selection.instance] == selection.structure:
+                return prepared.transforms[selection.instance]
+        users = np.flatnonzero(prepared.blas_of_instance == selection.structure)
+        return prepared.transforms[users[0]] if len(users) else None
+
+    # Ray
+
+    def show_ray(self, log: RayLog | None) -> None:
+        """The ray to its end, and a point for every candidate that has a t, coloured by its verdict's family."""
+        theme = self.theme
+        if log is None or theme is None:
+            self.ray.set_rows(np.empty(0, SEGMENT_ROW))
+            self.marks.set_rows(np.empty(0, POINT_ROW))
+            return
+        origin, direction = np.asarray(log.origin, np.float64), np.asarray(log.direction, np.float64)
+        bounds = log.world.bounds
+        past = exit_distance(bounds, origin, direction) if bounds is not None else 1.0
+        limit = min(log.rays.t_max, past)
+        end = min(log.result.t, limit) if log.result.hit else limit
+        family = "accepted" if log.result.hit else "missed"
+        points = np.array([origin + log.rays.t_min * direction, origin + end * direction], np.float32)
+        rows = [segment_rows(points, rgba(theme.families[family]), 2.5)]
+        if log.result.hit and limit > end:
+            beyond = np.array([points[1], origin + limit * direction], np.float32)
+            rows.append(segment_rows(beyond, rgba(theme.families["excluded"], 0.5), 1.2))
+        self.ray.set_rows(np.concatenate(rows))
+        self.marks.set_rows(self._candidate_points(log, origin, direction, theme))
+
+    @staticmethod
+    def _candidate_points(
+        log: RayLog, origin: NDArray[np.float64], direction: NDArray[np.float64], theme: Theme
+    ) -> NDArray[np.void]:
+        events = log.events[log.indices_of(EventKind.CANDIDATE, EventKind.REPORT)]
+        met = np.isfinite(events["t"]) & (events["verdict"] != int(Verdict.MISSED))
+        events = events[met][:MAX_CANDIDATES]
+        order = np.argsort(-events["t"].astype(np.float64), kind="stable")
+        events = events[order]
+        points = (origin + events["t"].astype(np.float64)[:, None] * direction).astype(np.float32)
+        families = [VERDICTS[Verdict(int(v))].family for v in events["verdict"]]
+        tints = np.array([rgba(theme.families[f]) for f in families], np.float32).reshape(-1, 4)
+        sizes = np.array([6.0 if f == "accepted" else 4.5 for f in families], np.float32)
+        return point_rows(points, tints, sizes)
+
+    # Look
+
+    def set_theme(self, theme: Theme) -> None:
+        self.theme = theme
+        self.view.set_theme(theme)
+        codes = np.zeros((CODE_COUNT, 4), np.float32)
+        shades = DEPTH_COLOURS[theme.name]
+        for level in range(CODE_COUNT // 2):
+            colour = shades[min(level, len(shades) - 1)]
+            codes[2 * level] = rgba(colour, 0.85)
+            codes[2 * level + 1] = rgba(LEAF_COLOURS[theme.name], 0.75)
+        self.boxes.set_colours(codes)
+        self.instance_boxes.set_colours(np.broadcast_to(np.array(rgba(theme.warning, 0.9), np.float32), codes.shape))
+        self.marks.rim = rgba(theme.view)
+        self._tint_meshes()
+
+    def _tint_meshes(self) -> None:
+        if self.theme is None:
+            return
+        for item in self.meshes:
+            item.wire_colour = rgba(self.theme.wire, 0.8)
+        if self.prepared is not None and self.meshes:
+            self._place()
+
+    def _tints(self, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
+        assert self.prepared is not None
+        base = np.array(rgba(self.theme.mesh if self.theme else "#a0a0a0")[:3], np.float32)
+        return (
+            0.55 * base + 0.45 * self.prepared.tints[numbers]
+            if len(self.prepared.tints)
+            else base[None].repeat(len(numbers), 0)
+        )
+
+    def _coarse(self) -> None:
+        if self.view.is_software:
+            share = MOVING_TRIANGLES // max(len(self.meshes), 1)
+            for item in self.meshes:
+                item.budget = max(share, 500)
+
+    def _full(self) -> None:
+        for item in self.meshes:
+            item.budget = None
+
+
+def primitive_corners(world: World, selection: Selection) -> NDArray[np.float32] | None:
+    """(3, 3) object-space corners of the selected triangle; None for a procedural or inactive primitive."""
+    structure = world.blases[selection.structure]
+    packs = structure.triangle_packs
+    if not len(packs) or selection.geometry >= len(structure.geometries):
+        return None
+    number = int(structure.geometries["first_primitive"][selection.geometry]) + selection.primitive
+    ids = packs["id"].ravel()
+    found = np.flatnonzero((ids >= 0) & ((ids & 0x1FFFFFFF) == number))
+    if not len(found):
+        return None
+    pack, lane = divmod(int(found[0]), 4)
+    corners: NDArray[np.float32] = packs["vertices"][pack, :, :, lane]
+    return corners

@@ -1,0 +1,1 @@
+"""Thin item models over arrays; rows are computed when they are asked for."""

@@ -1,0 +1,130 @@
+"""What is under the cursor: hit attributes and all counters of one pixel, in a fixed place so that nothing jumps."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QWidget
+
+from rtviewer.dxr.verdicts import COUNTER_MEANINGS, Counter
+from rtviewer.gui.panes.pane import Pane, PaneContext
+from rtviewer.gui.theme import monospaced
+from rtviewer.session.image import ImageBuffer, pixel_ray, trace_settings
+from rtviewer.session.raylog import hit_kind_text
+from rtviewer.trace.request import TraceResult
+
+COLUMNS = 4
+"""Fields side by side."""
+COUNTER_LABELS = {
+    Counter.TLAS_NODES_VISITED: "TLAS nodes",
+    Counter.BLAS_NODES_VISITED: "BLAS nodes",
+    Counter.BOX_TESTS: "Box tests",
+    Counter.BOX_HITS: "Box hits",
+    Counter.INSTANCES_ENTERED: "Instances in",
+    Counter.INSTANCES_REJECTED: "Instances out",
+    Counter.TRIANGLE_TESTS: "Tri tests",
+    Counter.TRIANGLE_HITS: "Tri hits",
+    Counter.PROCEDURAL_TESTS: "Proc. tests",
+    Counter.PROCEDURAL_REPORTS: "Proc. reports",
+    Counter.ANY_HIT_CALLS: "Any-hit calls",
+    Counter.COMMITS: "Commits",
+    Counter.REJECTED_CULLED: "Rej. opacity",
+    Counter.REJECTED_MISSED: "Rej. missed",
+    Counter.REJECTED_FACING: "Rej. facing",
+    Counter.REJECTED_INTERVAL: "Rej. interval",
+    Counter.STACK_HIGH_WATER: "Stack max",
+}
+HIT_FIELDS = (
+    ("Pixel", "Column and row, (0, 0) is top left"),
+    ("t", "Where on the ray the hit is, in lengths of its direction"),
+    ("Hit kind", "254 front face, 255 back face, else the intersection program's own"),
+    ("u, v", "Barycentrics: weights of v1 and v2; attributes of a procedural hit"),
+    ("Instance", "InstanceIndex"),
+    ("ID", "InstanceID"),
+    ("Geometry", "GeometryIndex"),
+    ("Primitive", "PrimitiveIndex"),
+    ("Hit group", "Record of the hit-group table (HG-1)"),
+)
+BLANK = "–"
+
+
+class ReadOut(Pane):
+    """``show_pixel`` traces the pixel's ray once more, counting: the counters are there in every mode."""
+
+    name = "read_out"
+    title = "Read-out under the cursor"
+
+    def __init__(self, context: PaneContext, parent: QWidget | None = None) -> None:
+        super().__init__(context, parent)
+        self.values: dict[object, QLabel] = {}
+        self._pixel: tuple[int, int] | None = None
+        frame = QFrame(self)
+        frame.setProperty("role", "strip")
+        outer = QGridLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(frame)
+        self._grid = QGridLayout(frame)
+        self._grid.setContentsMargins(8, 4, 8, 5)
+        self._grid.setHorizontalSpacing(6)
+        self._grid.setVerticalSpacing(0)
+        fields = [(name, name, tip) for name, tip in HIT_FIELDS]
+        fields += [(counter, COUNTER_LABELS[counter], COUNTER_MEANINGS[counter]) for counter in Counter]
+        rows = -(-len(fields) // COLUMNS)
+        for number, (key, text, tip) in enumerate(fields):
+            self._add(key, text, tip, number % rows, number // rows)
+        for column in range(COLUMNS):
+            self._grid.setColumnStretch(2 * column + 1, 1)
+
+    def _add(self, key: object, text: str, tip: str, row: int, column: int) -> None:
+        small = self.font()
+        small.setPointSizeF(max(small.pointSizeF() - 1.0, 7.0))
+        name = QLabel(text)
+        name.setProperty("role", "muted")
+        name.setFont(small)
+        name.setToolTip(tip)
+        value = QLabel(BLANK)
+        value.setFont(monospaced(-1))
+        value.setToolTip(tip)
+        value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        value.setContentsMargins(0, 0, 10, 0)
+        value.setMinimumWidth(value.fontMetrics().horizontalAdvance("0" * 7) + 10)
+        value.setAccessibleName(text)
+        self.values[key] = value
+        self._grid.addWidget(name, row, 2 * column)
+        self._grid.addWidget(value, row, 2 * column + 1)
+
+    def picture_changed(self, buffer: ImageBuffer) -> None:
+        """The picture under a resting cursor was traced anew."""
+        if self._pixel is not None and self._pixel[0] < buffer.width and self._pixel[1] < buffer.height:
+            self.show_pixel(buffer, self._pixel)
+
+    def show_pixel(self, buffer: ImageBuffer | None, pixel: tuple[int, int] | None) -> None:
+        """Numbers of one pixel of a picture; dashes for none."""
+        self._pixel = pixel
+        if buffer is None or pixel is None:
+            for value in self.values.values():
+                value.setText(BLANK)
+            return
+        ray = pixel_ray(buffer.camera, buffer.width, buffer.height, *pixel, buffer.rays)
+        dispatcher = buffer.world.dispatcher(buffer.request.profile)
+        result = dispatcher.trace(ray, trace_settings(buffer.rays), counters=True)
+        self._show_result(result, pixel)
+
+    def _show_result(self, result: TraceResult, pixel: tuple[int, int]) -> None:
+        hits = result.hits
+        hit = bool(hits.hit[0])
+        texts = {
+            "Pixel": f"{pixel[0]}, {pixel[1]}",
+            "t": f"{float(hits.t[0]):.6g}" if hit else "miss",
+            "Hit kind": hit_kind_text(int(hits.hit_kind[0])).split(" (")[0] if hit else BLANK,
+            "u, v": f"{hits.attributes[0, 0]:.3f} {hits.attributes[0, 1]:.3f}" if hit else BLANK,
+            "Instance": str(int(hits.instance_index[0])) if hit else BLANK,
+            "ID": str(int(hits.instance_id[0])) if hit else BLANK,
+            "Geometry": str(int(hits.geometry_index[0])) if hit else BLANK,
+            "Primitive": str(int(hits.primitive_index[0])) if hit else BLANK,
+            "Hit group": str(int(hits.hit_group_index[0])) if hit else BLANK,
+        }
+        for name, text in texts.items():
+            self.values[name].setText(text)
+        if result.counters is not None:
+            for counter in Counter:
+                self.values[counter].setText(str(int(result.counters[0, counter])))

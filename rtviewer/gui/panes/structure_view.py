@@ -1,0 +1,210 @@
+"""The structure view as a pane: the 3D widget wired to the session, and the depth range below it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
+
+from rtviewer.gui.binding import follow, listen, quiet
+from rtviewer.gui.gl import camera_control
+from rtviewer.gui.gl.content import Prepared, SceneContent
+from rtviewer.gui.gl.scene_view import SceneView
+from rtviewer.gui.panes.pane import Pane, PaneContext, label
+from rtviewer.gui.theme import Theme
+from rtviewer.scene.camera import Camera, fitting_camera
+from rtviewer.session.document import TOP_LEVEL
+from rtviewer.session.events import DocumentChanged, LogChanged
+from rtviewer.session.state import State
+
+EMPTY = (
+    "Nothing is open.\nOpen a mesh or scene (Ctrl+O), or drop a file on the window: its geometry and the boxes of its "
+    "acceleration structures appear here."
+)
+PREPARING = "Preparing the geometry…"
+
+
+class StructureView(Pane):
+    name = "structure_view"
+    title = "Structure view"
+
+    def __init__(self, context: PaneContext, parent: QWidget | None = None) -> None:
+        super().__init__(context, parent)
+        self.view = SceneView()
+        self.content = SceneContent(self.view)
+        self._object_cameras: dict[int, Camera] = {}
+        self._scope = TOP_LEVEL
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.view, 1)
+        column.addWidget(self._strip())
+        self.view.empty.setWordWrap(True)
+        self.view.set_empty_text(EMPTY)
+        self.view.camera_changed.connect(self._user_moved)
+        self.view.clicked.connect(self._clicked)
+        self.view.focus_asked.connect(self._focus_asked)
+        self.view.ready.connect(lambda: self.content.show_boxes())
+        listen(self, self.session, {DocumentChanged: self._document_changed, LogChanged: self._log_changed})
+        self.follow_theme()
+        follow(self, self.session.store, {"camera", "view", "selection"}, self._show)
+
+    def _strip(self) -> QFrame:
+        strip = QFrame()
+        strip.setProperty("role", "strip")
+        line = QHBoxLayout(strip)
+        line.setContentsMargins(8, 3, 8, 3)
+        line.addWidget(
+            label("Box depth", "muted", "Levels of boxes drawn: first the top level's, then the bottom levels'")
+        )
+        self.low, self.high = QSpinBox(), QSpinBox()
+        for box, name, tip in (
+            (self.low, "First depth", "First level of boxes drawn; 0 is the root"),
+            (self.high, "Last depth", "Last level of boxes drawn"),
+        ):
+            box.setAccessibleName(name)
+            box.setToolTip(tip)
+            box.setFixedWidth(64)
+            box.setKeyboardTracking(False)
+            line.addWidget(box)
+        self.low.setRange(0, 99)
+        self.high.setRange(-1, 99)
+        self.high.setSpecialValueText("all")
+        self.low.valueChanged.connect(self._depth_typed)
+        self.high.valueChanged.connect(self._depth_typed)
+        line.insertWidget(2, label("to", "muted"))
+        line.addStretch(1)
+        self.selected = label("", "muted")
+        line.addWidget(self.selected)
+        return strip
+
+    def sizeHint(self) -> QSize:
+        return QSize(560, 420)
+
+    # World
+
+    def _document_changed(self, event: DocumentChanged) -> None:
+        if event.document is None:
+            self.content.show_world(None)
+            self._object_cameras.clear()
+            self.view.set_empty_text(EMPTY)
+        elif not event.is_rebuild:
+            self._object_cameras.clear()
+            self.content.show_world(None)
+            self.view.set_empty_text(PREPARING)
+        self._show(self.session.state)
+
+    def show_prepared(self, prepared: Prepared) -> None:
+        """Arrays of the open world are ready."""
+        self.view.set_empty_text("")
+        self.content.settings = self.session.state.view
+        self.content.show_world(prepared)
+        self._show(self.session.state)
+        self.content.show_ray(self.session.log)
+
+    # Camera
+
+    def _camera_of(self, state: State) -> Camera:
+        """The world's camera is the picture's; an object space keeps one of its own."""
+        scope = state.view.scope
+        if scope == TOP_LEVEL:
+            return state.camera
+        if scope not in self._object_cameras:
+            world = self.session.world
+            bounds = world.blases[scope].bounds if world is not None and scope < len(world.blases) else None
+            self._object_cameras[scope] = fitting_camera(None if bounds is None else bounds.astype(float))
+        return self._object_cameras[scope]
+
+    def _user_moved(self, camera: Camera) -> None:
+        scope = self.session.state.view.scope
+        if scope != TOP_LEVEL:
+            self._object_cameras[scope] = camera
+            return
+        self.pin_ray()
+        self.session.set_camera(camera)
+
+    def pin_ray(self) -> None:
+        """Let a picked pixel's ray stand in the world, so that it can be looked at from elsewhere."""
+        log = self.session.log
+        if self.session.state.pick is not None and log is not None and log.pixel is not None:
+            self.session.log_ray(log.origin, log.direction)
+
+    def fit(self) -> None:
+        """Everything of the scope into view."""
+        scope, bounds = self.session.state.view.scope, self.content.scope_bounds()
+        if bounds is None:
+            return
+        camera = camera_control.framed(self._camera_of(self.session.state), bounds, self.view.aspect)
+        if scope == TOP_LEVEL:
+            self.pin_ray()
+            self.session.set_camera(camera)
+        else:
+            self._object_cameras[scope] = camera
+            self.view.set_camera(camera)
+
+    # Picking
+
+    def _clicked(self, x: float, y: float, modifiers: Qt.KeyboardModifier) -> None:
+        width, height = self.view.width(), self.view.height()
+        if not (0 <= x < width and 0 <= y < height):
+            return
+        self.session.select_at(self.view.camera, width, height, int(x), int(y))
+
+    def _focus_asked(self, x: float, y: float) -> None:
+        self.pin_ray()
+        self.session.focus_selection()
+
+    # State
+
+    def _show(self, state: State) -> None:
+        if state.view.scope != self._scope:
+            self._scope = state.view.scope
+        self.view.set_camera(self._camera_of(state))
+        self.content.show_settings(state.view)
+        self.content.show_selection(state.selection)
+        with quiet(self.low, self.high):
+            self.low.setValue(state.view.depth_low)
+            self.high.setValue(state.view.depth_high)
+        self.view.set_caption(self._caption(state))
+        self.selected.setText(self._selection_text(state))
+
+    def _caption(self, state: State) -> str:
+        world = self.session.world
+        if world is None:
+            return ""
+        if state.view.scope == TOP_LEVEL:
+            hidden = len(state.view.hidden_instances)
+            return "World" + (f" · {hidden} hidden (J shows all)" if hidden else "")
+        return f"{world.blases[state.view.scope].name or 'BLAS'} in object space · W shows the world"
+
+    @staticmethod
+    def _selection_text(state: State) -> str:
+        chosen = state.selection
+        parts = []
+        if chosen.instance >= 0:
+            parts.append(f"instance {chosen.instance}")
+        if chosen.primitive >= 0:
+            parts.append(f"primitive {chosen.geometry}:{chosen.primitive}")
+        if chosen.box >= 0:
+            parts.append(f"{'TLAS' if chosen.structure < 0 else 'BLAS'} node {chosen.box}")
+        return " · ".join(parts)
+
+    def _depth_typed(self) -> None:
+        low, high = self.low.value(), self.high.value()
+        if 0 <= high < low:
+            high = low
+        self.session.set_view(depth_low=low, depth_high=high)
+
+    def _log_changed(self, event: LogChanged) -> None:
+        self.content.show_ray(event.log)
+
+    def hide_selected(self) -> None:
+        state = self.session.state
+        if state.selection.instance >= 0:
+            hidden = state.view.hidden_instances | {state.selection.instance}
+            self.session.set_view(hidden_instances=hidden)
+
+    def retint(self, theme: Theme) -> None:
+        self.content.set_theme(theme)
+        self.content.show_selection(self.session.state.selection)
+        self.content.show_ray(self.session.log)
+        self.view.update()

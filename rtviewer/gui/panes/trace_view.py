@@ -1,0 +1,250 @@
+"""The traced picture: coarse first, zoom and pan, legend and range below, and what is under the cursor in a fixed place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import QPointF, QSize, Qt, QTimer
+from PySide6.QtGui import QColor, QResizeEvent
+from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QFrame, QHBoxLayout, QVBoxLayout, QWidget
+
+from rtviewer.gui.binding import follow, listen, quiet, show_choice
+from rtviewer.gui.panes.pane import Pane, PaneContext, label
+from rtviewer.gui.panes.read_out import ReadOut
+from rtviewer.gui.theme import Theme
+from rtviewer.gui.widgets.legend_bar import LegendBar
+from rtviewer.session.events import DocumentChanged, LogChanged, PictureChanged
+from rtviewer.session.image import ImageBuffer
+from rtviewer.session.state import RangeKind, State
+from rtviewer.shade.modes import MODES, Shaded
+from rtviewer.shade.palettes import PALETTES
+
+RESIZE_MS = 120
+"""The picture is traced anew this long after the last resize."""
+EMPTY = "Nothing is open.\nOpen a mesh or scene (Ctrl+O), or drop a file on the window: its traced image appears here."
+PERCENTILES = (1.0, 99.0)
+
+
+class TraceCanvas(pg.GraphicsLayoutWidget):
+    """The picture in a view box; pixel (0, 0) is top left and one unit is one traced pixel."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Trace view")
+        self.setMinimumSize(240, 180)
+        self.ci.layout.setContentsMargins(0, 0, 0, 0)
+        self.box = self.addViewBox(lockAspect=True, invertY=True, enableMenu=False, defaultPadding=0.0)
+        self.image = pg.ImageItem(axisOrder="row-major")
+        self.box.addItem(self.image)
+        self.mark = pg.TargetItem(movable=False, size=13, symbol="crosshair")
+        self.mark.setVisible(False)
+        self.mark.setAcceptedMouseButtons(Qt.MouseButton.NoButton)
+        self.box.addItem(self.mark)
+
+    def show_whole(self, width: int, height: int) -> None:
+        self.box.setRange(xRange=(0, width), yRange=(0, height), padding=0.0)
+
+    def pixel_at(self, position: QPointF, width: int, height: int) -> tuple[int, int] | None:
+        """The picture's pixel at a scene position, None outside."""
+        point = self.box.mapSceneToView(position)
+        x, y = int(np.floor(point.x())), int(np.floor(point.y()))
+        return (x, y) if 0 <= x < width and 0 <= y < height else None
+
+
+class TraceView(Pane):
+    name = "trace_view"
+    title = "Trace view"
+
+    def __init__(self, context: PaneContext, parent: QWidget | None = None) -> None:
+        super().__init__(context, parent)
+        self.shown: Shaded | None = None
+        self.shown_buffer: ImageBuffer | None = None
+        self._whole_size: tuple[int, int] | None = None
+        self.canvas = TraceCanvas()
+        self.canvas.scene().sigMouseMoved.connect(self._hover)
+        self.canvas.scene().sigMouseClicked.connect(self._clicked)
+        self.empty = label(EMPTY, "empty", wrap=True)
+        self.empty.setParent(self.canvas)
+        self.read_out = ReadOut(context)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.canvas, 1)
+        column.addWidget(self._strip())
+        column.addWidget(self.read_out)
+        self._resized = QTimer(self, singleShot=True, interval=RESIZE_MS)
+        self._resized.timeout.connect(self._ask_for_size)
+        listen(
+            self,
+            self.session,
+            {DocumentChanged: self._document_changed, PictureChanged: self._picture_changed, LogChanged: self._mark},
+        )
+        follow(self, self.session.store, {"image"}, self._settings_changed)
+        self._document_changed(None)
+        self.follow_theme()
+
+    def _strip(self) -> QFrame:
+        strip = QFrame()
+        strip.setProperty("role", "strip")
+        line = QHBoxLayout(strip)
+        line.setContentsMargins(8, 3, 8, 3)
+        line.setSpacing(6)
+        self.title_label = label("", "muted")
+        self.legend = LegendBar()
+        self.palette_box = self._combo("Palette", "Palette of heat maps", [(name, name) for name in PALETTES])
+        self.palette_box.activated.connect(lambda _: self.session.set_palette(self.palette_box.currentData()))
+        kinds = [("auto", RangeKind.AUTOMATIC), ("fixed", RangeKind.FIXED), ("1–99 %", RangeKind.PERCENTILE)]
+        self.range_box = self._combo(
+            "Range", "Which values get the palette's ends: all there are, fixed ones (C takes the present ones), "
+            "or the 1st to 99th percentile", kinds,
+        )  # fmt: skip
+        self.range_box.activated.connect(lambda _: self._range_chosen())
+        self.low, self.high = self._end("Range low"), self._end("Range high")
+        line.addWidget(self.title_label)
+        line.addWidget(self.legend, 1)
+        for widget in (self.palette_box, self.range_box, self.low, self.high):
+            line.addWidget(widget)
+        return strip
+
+    @staticmethod
+    def _combo(name: str, tip: str, choices: list) -> QComboBox:
+        box = QComboBox()
+        box.setAccessibleName(name)
+        box.setToolTip(tip)
+        for text, data in choices:
+            box.addItem(text, data)
+        return box
+
+    def _end(self, name: str) -> QDoubleSpinBox:
+        box = QDoubleSpinBox()
+        box.setAccessibleName(name)
+        box.setToolTip(name)
+        box.setDecimals(3)
+        box.setRange(-1e9, 1e9)
+        box.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
+        box.setKeyboardTracking(False)
+        box.setFixedWidth(76)
+        box.valueChanged.connect(lambda _: self.session.set_range(RangeKind.FIXED, self.low.value(), self.high.value()))
+        return box
+
+    def sizeHint(self) -> QSize:
+        return QSize(560, 420)
+
+    # The picture
+
+    def _document_changed(self, event: DocumentChanged | None) -> None:
+        is_open = self.session.document is not None
+        self.empty.setVisible(not is_open)
+        if event is None or not event.is_rebuild:
+            self.shown = self.shown_buffer = None
+            self.canvas.image.clear()
+            self.canvas.mark.setVisible(False)
+            self.read_out.show_pixel(None, None)
+        self.legend.setVisible(is_open)
+
+    def _picture_changed(self, event: PictureChanged) -> None:
+        shaded, buffer = event.shaded, event.buffer
+        self.shown, self.shown_buffer = shaded, buffer
+        self.canvas.image.setImage(shaded.rgba, autoLevels=False, levels=None)
+        if self._whole_size != (buffer.width, buffer.height):
+            self._whole_size = (buffer.width, buffer.height)
+            self.canvas.show_whole(buffer.width, buffer.height)
+        self.title_label.setText(shaded.mode.label + (f" ({shaded.mode.unit})" if shaded.mode.unit else ""))
+        self.title_label.setToolTip(shaded.mode.tooltip)
+        self.legend.set_legend(shaded.legend)
+        if self.session.state.image.range_kind is not RangeKind.FIXED:
+            with quiet(self.low, self.high):
+                self.low.setValue(shaded.low)
+                self.high.setValue(shaded.high)
+        self.read_out.picture_changed(buffer)
+        self._mark(None)
+
+    def show_whole(self) -> None:
+        """Zoom so that the whole picture is seen."""
+        if self._whole_size is not None:
+            self.canvas.show_whole(*self._whole_size)
+
+    # Settings
+
+    def _settings_changed(self, state: State) -> None:
+        image = state.image
+        show_choice(self.palette_box, image.palette)
+        show_choice(self.range_box, image.range_kind)
+        has_range = MODES[image.mode].has_range
+        for widget in (self.palette_box, self.range_box, self.low, self.high):
+            widget.setVisible(has_range)
+        for end in (self.low, self.high):
+            end.setEnabled(image.range_kind is RangeKind.FIXED)
+        if image.range_kind is RangeKind.FIXED:
+            with quiet(self.low, self.high):
+                self.low.setValue(image.range_low)
+                self.high.setValue(image.range_high)
+
+    def _range_chosen(self) -> None:
+        kind = self.range_box.currentData()
+        if kind is RangeKind.PERCENTILE:
+            self.session.set_range(kind, *PERCENTILES)
+        elif kind is RangeKind.FIXED:
+            self.fit_range()
+        else:
+            self.session.set_range(kind)
+
+    def fit_range(self) -> None:
+        """Fix the range at the ends that the picture shown uses."""
+        if self.shown is not None and self.shown.mode.has_range:
+            self.session.set_range(RangeKind.FIXED, self.shown.low, self.shown.high)
+
+    # Mouse
+
+    def _hover(self, position: QPointF) -> None:
+        buffer = self.shown_buffer
+        if buffer is None:
+            return
+        pixel = self.canvas.pixel_at(position, buffer.width, buffer.height)
+        self.read_out.show_pixel(buffer, pixel)
+
+    def _clicked(self, event: object) -> None:
+        buffer = self.shown_buffer
+        if buffer is None or event.button() is not Qt.MouseButton.LeftButton:  # type: ignore[attr-defined]
+            return
+        if event.double():  # type: ignore[attr-defined]
+            self.show_whole()
+            return
+        pixel = self.canvas.pixel_at(event.scenePos(), buffer.width, buffer.height)  # type: ignore[attr-defined]
+        if pixel is not None:
+            self.session.pick_pixel(*pixel, buffer.width, buffer.height)
+
+    def _mark(self, _: LogChanged | None) -> None:
+        """Stand on the picked pixel, as long as the picture shows it."""
+        pick, buffer = self.session.state.pick, self.shown_buffer
+        if pick is None or buffer is None:
+            self.canvas.mark.setVisible(False)
+            return
+        self.canvas.mark.setPos(
+            (pick.x + 0.5) * buffer.width / pick.width, (pick.y + 0.5) * buffer.height / pick.height
+        )
+        self.canvas.mark.setVisible(True)
+
+    # Size
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._resized.start()
+        QTimer.singleShot(0, self._place_empty)
+
+    def _place_empty(self) -> None:
+        self.empty.setGeometry(self.canvas.rect())
+
+    def device_size(self) -> tuple[int, int]:
+        """The canvas in device pixels."""
+        ratio = self.canvas.devicePixelRatioF()
+        return max(round(self.canvas.width() * ratio), 1), max(round(self.canvas.height() * ratio), 1)
+
+    def _ask_for_size(self) -> None:
+        if self.canvas.isVisible():
+            self.session.set_image_size(*self.device_size())
+
+    def retint(self, theme: Theme) -> None:
+        self.canvas.setBackground(QColor(theme.view))
+        self.canvas.mark.setPen(pg.mkPen(theme.accent, width=2))
+        self.canvas.mark.setBrush(pg.mkBrush(None))

@@ -1,0 +1,25 @@
+"""Numbers as text: bytes, seconds, counts."""
+
+from __future__ import annotations
+
+
+def format_bytes(count: float) -> str:
+    """``1536`` as ``1.5 KiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024 or unit == "GiB":
+            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= 1024
+    raise AssertionError
+
+
+def format_seconds(seconds: float) -> str:
+    """Milliseconds below one second."""
+    return f"{seconds * 1e3:,.1f} ms" if seconds < 1 else f"{seconds:,.2f} s"
+
+
+def format_change(new: float, old: float) -> str:
+    """``+12 %`` of the old value; empty when there is none or nothing changed."""
+    if not old or new == old:
+        return ""
+    percent = (new - old) / old * 100
+    return f"{percent:+.0f} %" if abs(percent) >= 0.5 else ""

@@ -1,0 +1,663 @@
+"""Every verb a user has. Window, command line and scripts call these; nothing else changes the state.
+
+A Session belongs to the thread that made it: commands are called there, and store and listeners are told there. Work
+runs elsewhere and comes back through ``post``. A command that breaks a rule changes nothing, tells ``Refused`` and
+returns the Refusal; otherwise it returns None.
+"""
+
+from __future__ import annotations
+
+import math
+import queue
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rtviewer.dxr.descs import RayDesc
+from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag, RayFlag, format_flags, parse_flags
+from rtviewer.dxr.profile import Profile
+from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.rules import check_instance_flags, check_ray_flags, check_ray_interval
+from rtviewer.errors import CancelledError, RtviewerError, violation
+from rtviewer.scene.camera import Camera, fitting_camera
+from rtviewer.session import document as documents
+from rtviewer.session.document import Document, World
+from rtviewer.session.events import (
+    DocumentChanged,
+    Event,
+    ImageChanged,
+    JobEnded,
+    JobProgressed,
+    LogChanged,
+    PictureChanged,
+    Refusal,
+    Refused,
+)
+from rtviewer.session.image import MAX_PIXELS, ImageBuffer, ImageRequest, pixel_ray, shade_image
+from rtviewer.session.jobs import Job, JobCallbacks, JobRunner, Lane
+from rtviewer.session.raylog import RayLog, check_ray_values, walk_pixel, walk_ray
+from rtviewer.session.selecting import pick_selection, selection_bounds, with_box
+from rtviewer.session.state import BuildSettings, ImageSettings, Pick, RangeKind, RaySettings, Selection, State
+from rtviewer.session.store import Store
+from rtviewer.shade import modes, palettes
+
+Post = Callable[[Callable[[], None]], None]
+"""Runs a function on the owner's thread, soon and in order. Called from any thread."""
+
+PROGRESS_SECONDS = 1 / 30
+"""Progress of a job is told at most this often: more only costs the owner's thread time."""
+
+LEVELS = {
+    "blas": ("blas_flags", AccelerationStructureType.BOTTOM_LEVEL),
+    "tlas": ("tlas_flags", AccelerationStructureType.TOP_LEVEL),
+}
+
+
+class Session:
+    """Store, document and jobs of one window or script.
+
+    ``post``: how finished work reaches the owner's thread; without it results wait until ``pump`` or ``wait``.
+    ``live``: trace an image and walk the picked ray anew whenever something they depend on changes, as a window wants.
+    """
+
+    def __init__(self, post: Post | None = None, *, live: bool = False, threads: int | None = None) -> None:
+        self.store = Store()
+        self.jobs = JobRunner(threads)
+        self.live = live
+        self._document: Document | None = None
+        self._image: ImageBuffer | None = None
+        self._shaded: modes.Shaded | None = None
+        self._log: RayLog | None = None
+        self._image_generation = 0
+        self._log_generation = 0
+        self._build_generation = 0
+        self._listeners: list[Callable[[Event], None]] = []
+        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._post: Post = post or self._inbox.put
+        self._requested_counters = False
+        self._newest: dict[Lane, object] = {}
+        self.store.subscribe(self._on_state)
+
+    # What there is
+
+    @property
+    def state(self) -> State:
+        return self.store.state
+
+    @property
+    def document(self) -> Document | None:
+        return self._document
+
+    @property
+    def world(self) -> World | None:
+        return self._document.world if self._document else None
+
+    @property
+    def image(self) -> ImageBuffer | None:
+        """The newest picture told, coarse or complete."""
+        return self._image
+
+    @property
+    def shaded(self) -> modes.Shaded | None:
+        """The newest picture that was coloured (live sessions only)."""
+        return self._shaded
+
+    @property
+    def log(self) -> RayLog | None:
+        return self._log
+
+    def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Tell ``listener`` every event on the owner's thread; returns the function that ends it."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def pump(self, timeout: float = 0.0) -> bool:
+        """Without ``post``: handle what work has sent, waiting ``timeout`` seconds for the first; False if none."""
+        handled = False
+        while True:
+            try:
+                action = self._inbox.get(timeout=timeout) if timeout > 0 and not handled else self._inbox.get_nowait()
+            except queue.Empty:
+                return handled
+            action()
+            handled = True
+
+    def wait(self, timeout: float = 60.0) -> bool:
+        """Without ``post``: pump until no job runs; False when ``timeout`` seconds were not enough."""
+        end = time.monotonic() + timeout
+        while True:
+            is_idle = not self.jobs.is_busy()  # asked first: what a job sent before it ended is then in the inbox
+            if not self.pump(0.0 if is_idle else 0.02) and is_idle:
+                return True
+            if time.monotonic() > end:
+                return False
+
+    def close(self) -> None:
+        """Cancel all work and end its threads."""
+        self._listeners.clear()
+        self.live = False
+        self.jobs.close()
+
+    # Documents
+
+    def open(self, path: Path | str) -> Job:
+        """Read a file and build it, in the background; the document that is open stays until then, and on failure."""
+        state = self.state
+        self._build_generation += 1
+        generation = self._build_generation
+
+        def work(job: Job) -> Document:
+            return documents.load_document(
+                path, state.build, job.progress, job.is_cancelled, profile=state.profile, generation=generation
+            )
+
+        def show(document: Document) -> None:
+            if generation == self._build_generation:
+                self.show_document(document)
+
+        return self._submit(Lane.DOCUMENT, f"opening {Path(path).name}", work, show)
+
+    def show_document(self, document: Document) -> None:
+        """Make a finished document the open one: its programs, its first camera, nothing selected."""
+        self.jobs.cancel(Lane.IMAGE)
+        self.jobs.cancel(Lane.LOG)
+        scene, state = document.scene, self.state
+        self._document, self._image, self._shaded = document, None, None
+        self._tell_log(None)
+        self._tell(DocumentChanged(document))
+        self.store.replace(
+            rays=replace(state.rays, any_hit=scene.any_hit, intersection=scene.intersection),
+            camera=documents.default_camera(scene),
+            selection=Selection(),
+            pick=None,
+            typed_ray=None,
+            view=replace(state.view, scope=documents.TOP_LEVEL),
+        )
+        self._request_image()
+
+    def close_document(self) -> None:
+        """Forget the open document."""
+        self._build_generation += 1
+        for lane in (Lane.DOCUMENT, Lane.IMAGE, Lane.LOG):
+            self.jobs.cancel(lane)
+        self._document = self._image = self._shaded = None
+        self.store.replace(selection=Selection(), pick=None, typed_ray=None)
+        self._tell_log(None)
+        self._tell(DocumentChanged(None))
+
+    def rebuild(self) -> Job | None:
+        """Build the open scene with the build flags set now, in the background; None when nothing is open."""
+        document, state = self._document, self.state
+        if document is None:
+            return None
+        self._build_generation += 1
+        generation = self._build_generation
+
+        def work(job: Job) -> Document:
+            world = documents.build_world(
+                document.scene, state.build, job.progress, job.is_cancelled,
+                profile=state.profile, generation=generation,
+            )  # fmt: skip
+            return replace(document, world=world, problems=documents.problems_of(world))
+
+        def show(rebuilt: Document) -> None:
+            if generation != self._build_generation:
+                return
+            self._document = rebuilt
+            self.store.replace(selection=replace(self.state.selection, box=-1))
+            self._tell(DocumentChanged(rebuilt, is_rebuild=True))
+            self._request_image()
+            self._request_log()
+
+        return self._submit(Lane.DOCUMENT, f"building {document.title}", work, show)
+
+    def warm_up(self) -> Job:
+        """Load or compile all kernels in the background."""
+
+        def work(job: Job) -> None:
+            from rtviewer import kernels
+
+            def report(fraction: float, text: str) -> None:
+                if job.is_cancelled():
+                    raise CancelledError("warm-up was cancelled")
+                job.progress(fraction, text)
+
+            kernels.warm_up(report)
+
+        return self._submit(Lane.KERNELS, "preparing kernels", work, lambda _: None)
+
+    # Ray settings
+
+    def set_ray_flag(self, flag: RayFlag, on: bool) -> Refusal | None:
+        """Set or clear one ray flag; refused by RF-1 to RF-4."""
+        word = int(self.state.rays.ray_flags)
+        return self.set_ray_flags(word | int(flag) if on else word & ~int(flag))
+
+    def set_ray_flags(self, flags: RayFlag | int | str) -> Refusal | None:
+        """Set the whole word: a number, or text as names, HLSL (``RAY_FLAG_A | RAY_FLAG_B``) or hex."""
+        try:
+            word = parse_flags(RayFlag, flags) if isinstance(flags, str) else RayFlag(int(flags))
+        except ValueError as error:
+            return self._refuse(Refusal(str(error)))
+        if found := check_ray_flags(word, self.state.profile):
+            return self._refuse(Refusal.of(found))
+        self.store.replace(rays=replace(self.state.rays, ray_flags=word))
+        return None
+
+    def ray_flag_refusals(self) -> dict[RayFlag, str]:
+        """Flags that could not be set on top of the word now, each with the rule's sentence."""
+        word = self.state.rays.ray_flags
+        reasons = {}
+        for flag in RayFlag:
+            if int(flag) and not word & flag and (found := check_ray_flags(word | flag, self.state.profile)):
+                reasons[flag] = Refusal.of(found).text
+        return reasons
+
+    def set_mask(self, mask: int | str) -> Refusal | None:
+        """Set InstanceInclusionMask; text is a number such as ``0x0F``. Only 8 bits have a meaning (MASK-2)."""
+        try:
+            value = int(mask, 0) if isinstance(mask, str) else int(mask)
+        except ValueError:
+            return self._refuse(Refusal(f"{mask!r} is not a mask: use a number from 0x00 to 0xFF"))
+        if not 0 <= value <= 0xFF:
+            text = "a ray's mask has 8 bits: use a number from 0x00 to 0xFF"
+            return self._refuse(
+                Refusal.of([violation("MASK-2", text, field="InstanceInclusionMask", value=hex(value))])
+            )
+        self.store.replace(rays=replace(self.state.rays, mask=value))
+        return None
+
+    def set_interval(self, t_min: float, t_max: float) -> Refusal | None:
+        """Set TMin and TMax; refused by RAY-2 and RAY-3. Infinity is legal."""
+        if found := check_ray_interval(t_min, t_max):
+            return self._refuse(Refusal.of(found))
+        self.store.replace(rays=replace(self.state.rays, t_min=float(t_min), t_max=float(t_max)))
+        return None
+
+    def set_programs(
+        self, any_hit: AnyHitProgram | None = None, intersection: IntersectionProgram | None = None
+    ) -> Refusal | None:
+        """Choose built-in any-hit and intersection programs; None keeps the one there is."""
+        rays = self.state.rays
+        rays = replace(
+            rays,
+            any_hit=rays.any_hit if any_hit is None else AnyHitProgram(any_hit),
+            intersection=rays.intersection if intersection is None else IntersectionProgram(intersection),
+        )
+        self.store.replace(rays=rays)
+        return None
+
+    def set_shader_table(
+        self, ray_contribution: int | None = None, multiplier: int | None = None, miss_index: int | None = None
+    ) -> Refusal | None:
+        """Set TraceRay's shader-table arguments: 4, 4 and 16 bits (HG-1, HG-2); None keeps a value."""
+        rays = self.state.rays
+        asked = (
+            ("ray_contribution", "RayContributionToHitGroupIndex", ray_contribution, 0xF, "HG-1"),
+            ("multiplier", "MultiplierForGeometryContributionToHitGroupIndex", multiplier, 0xF, "HG-1"),
+            ("miss_index", "MissShaderIndex", miss_index, 0xFFFF, "HG-2"),
+        )
+        for name, field, value, limit, rule in asked:
+            if value is None:
+                continue
+            if not 0 <= value <= limit:
+                found = violation(rule, f"{field} is 0 to {limit}", field=field, value=value)
+                return self._refuse(Refusal.of([found]))
+            rays = replace(rays, **{name: int(value)})  # type: ignore[arg-type]
+        self.store.replace(rays=rays)
+        return None
+
+    def ray_flags_as_hlsl(self) -> str:
+        """The ray flags as HLSL source: ``RAY_FLAG_A | RAY_FLAG_B``."""
+        return flags_as_hlsl(self.state.rays.ray_flags)
+
+    def ray_desc_text(self) -> str:
+        """The logged ray (else the image's middle one) as HLSL: a RayDesc and the TraceRay call with all arguments."""
+        state = self.state
+        if state.typed_ray is not None:
+            origin, direction = state.typed_ray.origin, state.typed_ray.direction
+        else:
+            width, height = state.image_size
+            pick = state.pick or Pick(width // 2, height // 2, width, height)
+            ray = pixel_ray(state.camera, pick.width, pick.height, pick.x, pick.y)
+            origin, direction = ray.origin[0], ray.direction[0]
+        return ray_as_hlsl(origin, direction, state.rays)
+
+    # Build settings
+
+    def set_build_flag(self, level: str, flag: BuildFlag, on: bool) -> Refusal | None:
+        """Set or clear a flag of the next build of ``"blas"`` or ``"tlas"``; refused by BF-* or as unavailable."""
+        name, _ = LEVELS[level]
+        word = int(getattr(self.state.build, name))
+        return self.set_build_flags(level, word | int(flag) if on else word & ~int(flag))
+
+    def set_build_flags(self, level: str, flags: BuildFlag | int | str) -> Refusal | None:
+        """Set the whole word of a level; text as in ``set_ray_flags``."""
+        name, _ = LEVELS[level]
+        try:
+            word = parse_flags(BuildFlag, flags) if isinstance(flags, str) else BuildFlag(int(flags))
+        except ValueError as error:
+            return self._refuse(Refusal(str(error)))
+        build: BuildSettings = replace(self.state.build, **{name: word})
+        if found := documents.check_build_settings(build, self.state.profile):
+            return self._refuse(Refusal.of(found))
+        self.store.replace(build=build)
+        return None
+
+    def unavailable_build_flags(self) -> dict[BuildFlag, str]:
+        """Build flags that cannot be set now, each with the reason."""
+        return documents.unavailable_build_flags(self.state.profile)
+
+    def set_profile(self, profile: Profile) -> Refusal | None:
+        """Change tier and Xbox; refused while a flag is set that the new profile does not know."""
+        state = self.state
+        found = check_ray_flags(state.rays.ray_flags, profile)
+        found += documents.check_build_settings(state.build, profile)
+        for instance in self._document.scene.instances if self._document else ():
+            if broken := check_instance_flags(instance.flags, profile):
+                found += broken
+                break
+        if found:
+            return self._refuse(Refusal.of(found))
+        self.store.replace(profile=profile)
+        return None
+
+    # Image
+
+    def set_image_mode(self, name: str) -> Refusal | None:
+        """Show another mode of ``shade.modes``; traced anew only when it needs counters that the picture has not."""
+        if name not in modes.MODES:
+            return self._refuse(Refusal(f"no image mode {name!r}: there are {', '.join(modes.MODES)}"))
+        self.store.replace(image=replace(self.state.image, mode=name))
+        return None
+
+    def set_palette(self, name: str) -> Refusal | None:
+        """Colour heat maps with another palette of ``shade.palettes``."""
+        if name not in palettes.PALETTES:
+            return self._refuse(Refusal(f"no palette {name!r}: there are {', '.join(palettes.PALETTES)}"))
+        self.store.replace(image=replace(self.state.image, palette=name))
+        return None
+
+    def set_range(self, kind: RangeKind | str, low: float = 0.0, high: float = 1.0) -> Refusal | None:
+        """Set which values get the palette's ends: ``automatic``; ``fixed`` values; or ``percentile`` (0 to 100)."""
+        if str(kind) not in tuple(RangeKind):
+            return self._refuse(Refusal(f"no range {str(kind)!r}: there are {', '.join(RangeKind)}"))
+        kind = RangeKind(kind)
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            return self._refuse(Refusal(f"a range needs two finite numbers, the lower first: {low} to {high}"))
+        if kind is RangeKind.PERCENTILE and not 0 <= low <= high <= 100:
+            return self._refuse(Refusal(f"percentiles are 0 to 100: {low} to {high}"))
+        image: ImageSettings = replace(self.state.image, range_kind=kind, range_low=float(low), range_high=float(high))
+        self.store.replace(image=image)
+        return None
+
+    def set_image_size(self, width: int, height: int) -> Refusal | None:
+        """Set the size of the traced image."""
+        if width < 1 or height < 1 or width * height > MAX_PIXELS:
+            return self._refuse(Refusal(f"an image of {width} x {height} cannot be traced"))
+        self.store.replace(image_size=(int(width), int(height)))
+        return None
+
+    def trace_now(self) -> Job | None:
+        """Trace the image of the present state; a live session does it by itself."""
+        return self._start_image()
+
+    # Camera
+
+    def set_camera(self, camera: Camera) -> None:
+        """Look through another camera."""
+        self.store.replace(camera=camera)
+
+    def use_camera(self, name: str | None = None) -> Refusal | None:
+        """Look through a camera of the scene by name or number; None is its default one."""
+        if self._document is None:
+            return self._refuse(Refusal("no scene is open"))
+        try:
+            self.set_camera(documents.camera_named(self._document.scene, name))
+        except RtviewerError as error:
+            return self._refuse(Refusal.of_error(error))
+        return None
+
+    def fit_camera(self) -> None:
+        """Move the camera back or forth, without turning it, until the whole scene is in view."""
+        world = self.world
+        self._fit(world.bounds if world else None)
+
+    def focus_selection(self) -> None:
+        """Move the camera, without turning it, until what is selected is in view; nothing selected fits the scene."""
+        world = self.world
+        bounds = selection_bounds(world, self.state.selection) if world else None
+        if bounds is None:
+            self.fit_camera()
+        else:
+            self._fit(bounds)
+
+    def _fit(self, bounds: Any) -> None:
+        camera = self.state.camera
+        forward = camera.basis()[2]
+        fitted = fitting_camera(bounds, (float(forward[0]), float(forward[1]), float(forward[2])), camera.vertical_fov)
+        height = camera.orthographic_height
+        if height is not None and bounds is not None:
+            height = float(math.dist(bounds[0], bounds[1])) or 1.0
+        self.set_camera(replace(fitted, up=camera.up, orthographic_height=height, name=""))
+
+    # Picking and selection
+
+    def pick_pixel(self, x: int, y: int, width: int | None = None, height: int | None = None) -> Refusal | None:
+        """Log the ray of pixel (x, y) of an image of that size (default: the traced image's)."""
+        size = (width or self.state.image_size[0], height or self.state.image_size[1])
+        if not (0 <= x < size[0] and 0 <= y < size[1]):
+            return self._refuse(Refusal(f"pixel {x},{y} is outside the {size[0]} x {size[1]} image"))
+        self.store.replace(pick=Pick(int(x), int(y), *size), typed_ray=None)
+        return None
+
+    def log_ray(self, origin: tuple[float, float, float], direction: tuple[float, float, float]) -> Refusal | None:
+        """Log a typed ray with the ray settings."""
+        if found := [v for v in check_ray_values(origin, direction) if not v.warning]:
+            return self._refuse(Refusal.of(found))
+        rays = self.state.rays
+        self.store.replace(typed_ray=RayDesc(origin, direction, rays.t_min, rays.t_max), pick=None)
+        return None
+
+    def clear_pick(self) -> None:
+        """Log no ray."""
+        self.store.replace(pick=None, typed_ray=None)
+
+    def select(
+        self, structure: int = -1, box: int = -1, instance: int = -1, geometry: int = -1, primitive: int = -1
+    ) -> None:
+        """Select a box of a structure's tree, or an instance, geometry or primitive (its box is then looked up)."""
+        selection = Selection(structure, box, instance, geometry, primitive)
+        world = self.world
+        self.store.replace(selection=with_box(world, selection) if world else selection)
+
+    def select_at(self, camera: Camera, width: int, height: int, x: int, y: int) -> Job | None:
+        """Select, in the background, what a view shows at pixel (x, y): in world space, or in the scope's structure."""
+        world, scope, rays = self.world, self.state.view.scope, self.state.rays
+        if world is None:
+            return None
+
+        def work(_: Job) -> Selection:
+            return pick_selection(world, scope, camera, width, height, x, y, rays)
+
+        def show(selection: Selection) -> None:
+            if self.world is world:
+                self.store.replace(selection=selection)
+
+        return self._submit(Lane.PICK, "picking", work, show)
+
+    def set_view(self, **changes: Any) -> None:
+        """Replace fields of ViewSettings."""
+        self.store.replace(view=replace(self.state.view, **changes))
+
+    def set_scope(self, structure: int) -> Refusal | None:
+        """Show one bottom level in object space, or with -1 the world."""
+        count = len(self.world.blases) if self.world else 0
+        if not -1 <= structure < count:
+            return self._refuse(Refusal(f"no structure {structure}: there are {count} bottom levels"))
+        self.set_view(scope=structure)
+        return None
+
+    # From here on: how changes become work and work becomes events
+
+    def _on_state(self, old: State, new: State, changed: frozenset[str]) -> None:
+        if changed & {"rays", "camera", "image_size"} or (
+            "image" in changed and modes.MODES[new.image.mode].needs_counters and not self._requested_counters
+        ):
+            self._request_image()
+        if "image" in changed:
+            self._colour_image()
+        if changed & {"rays", "pick", "typed_ray"} or ("camera" in changed and new.pick):
+            self._request_log()
+
+    def _request_image(self) -> None:
+        if self.live:
+            self._start_image()
+
+    def _start_image(self) -> Job | None:
+        world, state = self.world, self.state
+        if world is None:
+            return None
+        self._image_generation += 1
+        generation = self._image_generation
+        needs_counters = modes.MODES[state.image.mode].needs_counters
+        request = ImageRequest(
+            world, state.camera, *state.image_size, state.rays, needs_counters, generation, state.profile
+        )
+        self._requested_counters = needs_counters
+
+        def show(buffer: ImageBuffer, fraction: float, is_complete: bool) -> None:
+            if generation == self._image_generation and self.world is world:
+                self._image = buffer
+                self._tell(ImageChanged(buffer, fraction, is_complete))
+                self._colour_image()
+
+        def on_pass(buffer: ImageBuffer, fraction: float, is_complete: bool) -> None:
+            self._post(lambda: show(buffer, fraction, is_complete))
+
+        self._tell(JobProgressed(Lane.IMAGE, 0.0, "tracing"))
+        return self.jobs.trace(request, on_pass, self._callbacks(Lane.IMAGE, lambda _: None))
+
+    def _colour_image(self) -> None:
+        """Colour the newest image off this thread and tell the picture."""
+        buffer, settings = self._image, self.state.image
+        if not self.live or buffer is None:
+            return
+        if modes.MODES[settings.mode].needs_counters and buffer.counters is None:
+            return  # the image with counters is on its way
+
+        def work(_: Job) -> modes.Shaded:
+            return shade_image(buffer, settings)
+
+        def show(shaded: modes.Shaded) -> None:
+            if self._image is not None and self._image.world is buffer.world:
+                self._shaded = shaded
+                self._tell(PictureChanged(shaded, buffer))
+
+        self.jobs.submit(Lane.SHADE, "colouring", work, self._callbacks(Lane.SHADE, show))
+
+    def _request_log(self) -> None:
+        if self.live:
+            self.explain_now()
+
+    def explain_now(self) -> Job | None:
+        """Walk the picked or typed ray; a live session does it by itself. None when there is none."""
+        world, state = self.world, self.state
+        self._log_generation += 1
+        generation = self._log_generation
+        pick, ray = state.pick, state.typed_ray
+        if world is None or (pick is None and ray is None):
+            self.jobs.cancel(Lane.LOG)
+            self._tell_log(None)
+            return None
+
+        def work(_: Job) -> RayLog:
+            if ray is not None:
+                return walk_ray(world, ray.origin, ray.direction, state.rays, profile=state.profile)
+            assert pick is not None
+            size, pixel = (pick.width, pick.height), (pick.x, pick.y)
+            return walk_pixel(world, state.camera, size, pixel, state.rays, profile=state.profile)
+
+        def show(log: RayLog) -> None:
+            if generation == self._log_generation and self.world is world:
+                self._tell_log(log)
+
+        return self._submit(Lane.LOG, "walking the ray", work, show)
+
+    def _submit(self, lane: Lane, title: str, work: Callable[[Job], Any], show: Callable[[Any], None]) -> Job:
+        self._tell(JobProgressed(lane, 0.0, title))
+        return self.jobs.submit(lane, title, work, self._callbacks(lane, show))
+
+    def _callbacks(self, lane: Lane, show: Callable[[Any], None]) -> JobCallbacks:
+        """Callbacks of a job that bring everything to the owner's thread, progress no more often than is useful."""
+        last = [0.0]
+        token = object()
+        self._newest[lane] = token
+
+        def tell(event: Event) -> None:
+            if self._newest.get(lane) is token:  # an overtaken job is silent: its lane is still at work
+                self._tell(event)
+
+        def on_progress(fraction: float, text: str) -> None:
+            now = time.monotonic()
+            if now - last[0] >= PROGRESS_SECONDS:
+                last[0] = now
+                self._post(lambda: tell(JobProgressed(lane, fraction, text)))
+
+        def finished(result: Any) -> None:
+            show(result)
+            tell(JobEnded(lane))
+
+        return JobCallbacks(
+            on_progress,
+            lambda result: self._post(lambda: finished(result)),
+            lambda error: self._post(lambda: tell(JobEnded(lane, error))),
+            lambda: self._post(lambda: tell(JobEnded(lane, is_cancelled=True))),
+        )
+
+    def _refuse(self, refusal: Refusal) -> Refusal:
+        self._tell(Refused(refusal))
+        return refusal
+
+    def _tell_log(self, log: RayLog | None) -> None:
+        if log is None and self._log is None:
+            return
+        self._log = log
+        self._tell(LogChanged(log))
+
+    def _tell(self, event: Event) -> None:
+        for listener in tuple(self._listeners):
+            listener(event)
+
+
+def flags_as_hlsl(flags: RayFlag) -> str:
+    """A ray-flag word as HLSL source."""
+    return " | ".join(
+        f"RAY_FLAG_{name}" if not name.startswith("0x") else name for name in format_flags(flags).split(" | ")
+    )
+
+
+def ray_as_hlsl(origin: Any, direction: Any, rays: RaySettings) -> str:
+    """A ray and its TraceRay call as HLSL source; numbers are exact (nine digits give a float32 back)."""
+
+    def number(value: float) -> str:
+        if math.isinf(value):
+            return "asfloat(0x7F800000)" if value > 0 else "asfloat(0xFF800000)"
+        return f"{value:.9g}"
+
+    def vector(values: Any) -> str:
+        return f"float3({', '.join(number(float(v)) for v in values)})"
+
+    return "\n".join(
+        [
+            "RayDesc ray;",
+            f"ray.Origin = {vector(origin)};",
+            f"ray.TMin = {number(rays.t_min)};",
+            f"ray.Direction = {vector(direction)};",
+            f"ray.TMax = {number(rays.t_max)};",
+            f"TraceRay(scene, {flags_as_hlsl(rays.ray_flags)}, 0x{rays.mask:02X}, {rays.ray_contribution}, "
+            f"{rays.multiplier}, {rays.miss_index}, ray, payload);",
+        ]
+    )

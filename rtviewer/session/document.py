@@ -1,0 +1,392 @@
+"""What is open: a scene and the structures built from it. Frozen and replaced whole; nothing here starts a thread.
+
+A World is complete and read-only, so any number of threads may trace it. What is expensive and derived (trees,
+statistics, the dispatch table) is made on first use and kept.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtviewer.accel.navigate import Tree, tree_of
+from rtviewer.accel.structure import Structure
+from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag, RayFlag
+from rtviewer.dxr.limits import ACCELERATION_STRUCTURE_BYTE_ALIGNMENT
+from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
+from rtviewer.dxr.rules import check_build_flags
+from rtviewer.errors import CancelledError, InvalidInputError, RtviewerError, Violation, violation
+from rtviewer.scene.camera import Camera, fitting_camera
+from rtviewer.scene.scene import Instance, Scene
+from rtviewer.session.state import BuildSettings, RaySettings
+
+if TYPE_CHECKING:
+    from rtviewer.accel.stats import StructureStatistics
+    from rtviewer.session.image import ImageBuffer
+    from rtviewer.session.raylog import RayLog
+    from rtviewer.trace.dispatch import Dispatcher
+
+T = TypeVar("T")
+
+Progress = Callable[[float, str], None]
+"""Called from the working thread with the fraction done (0 to 1) and what is being done."""
+Cancelled = Callable[[], bool]
+
+TOP_LEVEL = -1
+"""The structure index that means the TLAS; 0 and above index ``World.blases``."""
+
+FIRST_ADDRESS = 0x1_0000_0000
+"""Simulated GPU address of the first structure. Fixed, so that the same scene always gives the same addresses."""
+
+
+def _align(address: int) -> int:
+    return -(-address // ACCELERATION_STRUCTURE_BYTE_ALIGNMENT) * ACCELERATION_STRUCTURE_BYTE_ALIGNMENT
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A scene with its structures, ready to be traced.
+
+    ``blases``: one structure per ``scene.blases`` entry, same order. ``settings``: the flags asked for in this build.
+    ``generation``: counts builds of one session. ``seconds``: build time per structure, BLASes in order, then the TLAS.
+    """
+
+    scene: Scene
+    blases: tuple[Structure, ...]
+    tlas: Structure
+    settings: BuildSettings = field(default_factory=BuildSettings)
+    generation: int = 0
+    seconds: tuple[float, ...] = ()
+    _kept: dict[tuple[str, object], Any] = field(default_factory=dict, init=False, repr=False)
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
+
+    def structure(self, index: int) -> Structure:
+        """The structure of an index: ``TOP_LEVEL`` (-1) or a position in ``blases``."""
+        return self.tlas if index == TOP_LEVEL else self.blases[index]
+
+    @property
+    def structure_indices(self) -> range:
+        """All structure indices, the TLAS first."""
+        return range(TOP_LEVEL, len(self.blases))
+
+    def build_seconds(self, index: int) -> float:
+        """Seconds the build of a structure took, 0.0 when not known."""
+        if not self.seconds:
+            return 0.0
+        return self.seconds[-1] if index == TOP_LEVEL else self.seconds[index]
+
+    @cached_property
+    def blas_table(self) -> Mapping[int, Structure]:
+        """Simulated address to bottom-level structure."""
+        return {blas.address: blas for blas in self.blases}
+
+    @cached_property
+    def instance_blas(self) -> NDArray[np.int32]:
+        """(instances,) int32: index into ``blases`` of every instance's structure, -1 for none."""
+        addresses = self.tlas.instance_descs["AccelerationStructure"]
+        known = np.array([blas.address for blas in self.blases], np.uint64)  # rising, by construction
+        if not len(known):
+            return np.full(len(addresses), -1, np.int32)
+        place = np.minimum(np.searchsorted(known, addresses), len(known) - 1)
+        return np.where(known[place] == addresses, place, -1).astype(np.int32)
+
+    def blas_of_instance(self, instance_index: int) -> int:
+        """Index into ``blases`` of an instance's structure, -1 when it has none (INST-2)."""
+        return int(self.instance_blas[instance_index])
+
+    def dispatcher(self, profile: Profile = DEFAULT_PROFILE) -> Dispatcher:
+        """The prepared table of byte views; may be used by several threads at once. Tracing with it loads numba."""
+
+        def make() -> Dispatcher:
+            from rtviewer.trace.dispatch import Dispatcher
+
+            return Dispatcher(self.tlas, self.blas_table, profile)
+
+        return self._keep("dispatcher", profile, make)
+
+    def tree(self, index: int) -> Tree:
+        """The numbered boxes of a structure."""
+        return self._keep("tree", index, lambda: tree_of(self.structure(index)))
+
+    def statistics(self, index: int) -> StructureStatistics:
+        """SAH cost, depth and counts of a structure."""
+
+        def make() -> StructureStatistics:
+            from rtviewer.accel.stats import statistics
+
+            return statistics(self.structure(index))
+
+        return self._keep("statistics", index, make)
+
+    def object_space(self, index: int) -> World:
+        """The same bottom level under one identity instance: what a view of its object space picks in."""
+
+        def make() -> World:
+            from rtviewer.build.builder import build_tlas
+            from rtviewer.scene.inputs import instance_inputs
+
+            scene = Scene(self.scene.name, self.scene.blases[index : index + 1], (Instance(0),))
+            blas = self.blases[index]
+            tlas = build_tlas(instance_inputs(scene, [blas.address]), BuildFlag.NONE, blases={blas.address: blas})
+            return World(scene, (blas,), tlas, self.settings, self.generation)
+
+        return self._keep("object_space", index, make)
+
+    @cached_property
+    def bounds(self) -> NDArray[np.float64] | None:
+        """World bounds of the scene, (2, 3) float64, None when it holds nothing finite."""
+        return self.scene.bounds()
+
+    def _keep(self, what: str, which: object, make: Callable[[], T]) -> T:
+        """Made once, even when several threads ask at the same time."""
+        with self._lock:
+            if (what, which) not in self._kept:
+                self._kept[what, which] = make()
+            kept: T = self._kept[what, which]
+            return kept
+
+    # The public API's two questions (product, section 11); the session's other faces ask the same functions.
+
+    def trace(
+        self,
+        camera: Camera | None = None,
+        size: tuple[int, int] = (960, 540),
+        *,
+        ray_flags: RayFlag = RayFlag.NONE,
+        mask: int = 0xFF,
+        counters: bool = True,
+        profile: Profile = DEFAULT_PROFILE,
+        **settings: Any,
+    ) -> ImageBuffer:
+        """Trace an image of ``size`` (width, height). ``settings``: further fields of RaySettings, such as ``t_min``.
+
+        Raises InvalidInputError when flags, interval or mask break a rule.
+        """
+        from rtviewer.session.image import trace_image
+
+        rays = scene_rays(self.scene, ray_flags=ray_flags, mask=mask, **settings)
+        return trace_image(self, camera or default_camera(self.scene), size, rays, counters=counters, profile=profile)
+
+    def explain(
+        self,
+        pixel: tuple[int, int] | None = None,
+        *,
+        origin: tuple[float, float, float] | None = None,
+        direction: tuple[float, float, float] | None = None,
+        camera: Camera | None = None,
+        size: tuple[int, int] = (960, 540),
+        ray_flags: RayFlag = RayFlag.NONE,
+        mask: int = 0xFF,
+        profile: Profile = DEFAULT_PROFILE,
+        **settings: Any,
+    ) -> RayLog:
+        """One ray's log: of a pixel of the image that ``trace`` makes, or of a typed ray (origin and direction)."""
+        from rtviewer.session.raylog import walk_pixel, walk_ray
+
+        rays = scene_rays(self.scene, ray_flags=ray_flags, mask=mask, **settings)
+        if origin is not None and direction is not None and pixel is None:
+            return walk_ray(self, origin, direction, rays, profile=profile)
+        if pixel is None or origin is not None or direction is not None:
+            raise RtviewerError("explain takes either pixel=(x, y), or origin=(x, y, z) and direction=(x, y, z)")
+        return walk_pixel(self, camera or default_camera(self.scene), size, pixel, rays, profile=profile)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One line of the Problems pane, with its rule if it has one.
+
+    ``structure`` (-2 for none) and ``instance`` (-1 for none) link to the thing it is about.
+    """
+
+    severity: str
+    """``error`` or ``warning``."""
+    text: str
+    rule: str = ""
+    structure: int = -2
+    instance: int = -1
+
+    @classmethod
+    def of_violation(cls, item: Violation) -> Problem:
+        return cls("warning" if item.warning else "error", str(item), item.rule)
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """An open file. ``path`` is None for a scene that was made in memory."""
+
+    path: Path | None
+    scene: Scene
+    world: World
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def title(self) -> str:
+        return self.scene.name or (self.path.name if self.path else "untitled")
+
+
+def scene_rays(scene: Scene, **settings: Any) -> RaySettings:
+    """Ray settings with the scene's own programs, then with the given fields replaced."""
+    return replace(RaySettings(any_hit=scene.any_hit, intersection=scene.intersection), **settings)
+
+
+def default_camera(scene: Scene) -> Camera:
+    """The scene's first camera, or the one that fits its bounds."""
+    return scene.cameras[0] if scene.cameras else fitting_camera(scene.bounds())
+
+
+def camera_named(scene: Scene, name: str | None) -> Camera:
+    """A camera by name or position; None means the default one. Raises RtviewerError with the names there are."""
+    if name is None:
+        return default_camera(scene)
+    if name == "fit":
+        return fitting_camera(scene.bounds())
+    for index, camera in enumerate(scene.cameras):
+        if name in (camera.name, str(index)):
+            return camera
+    there = ", ".join([*(repr(c.name or str(i)) for i, c in enumerate(scene.cameras)), "'fit'"])
+    raise RtviewerError(f"no camera {name!r} in {scene.name}: there are {there}")
+
+
+def check_build_settings(settings: BuildSettings, profile: Profile = DEFAULT_PROFILE) -> list[Violation]:
+    """Every reason why these settings cannot be built: broken rules, then flags that no builder answers to yet."""
+    found = check_build_flags(
+        settings.blas_flags, AccelerationStructureType.BOTTOM_LEVEL, profile, field="BLAS Inputs.Flags"
+    ) + check_build_flags(settings.tlas_flags, AccelerationStructureType.TOP_LEVEL, profile, field="TLAS Inputs.Flags")
+    found = [v for v in found if v.rule != "BLD-1"]  # whether there is a source to update is not a setting
+    if found:
+        return found
+    for flag, reason in unavailable_build_flags(profile).items():
+        for name, word in (("BLAS", settings.blas_flags), ("TLAS", settings.tlas_flags)):
+            if word & flag:
+                field_name = f"{name} Inputs.Flags"
+                found.append(violation("BF-1", f"{flag.name}: {reason}", field=field_name, value=f"{int(word):#x}"))
+    return found
+
+
+def unavailable_build_flags(profile: Profile = DEFAULT_PROFILE) -> dict[BuildFlag, str]:
+    """Flags that cannot be set now, each with the reason: not in the profile (BF-1), or not built yet."""
+    from rtviewer.build.plan import UNIMPLEMENTED
+
+    reasons: dict[BuildFlag, str] = {}
+    for flag in BuildFlag:
+        if not int(flag):
+            continue
+        if not flag & profile.known_build_flags:
+            reasons[flag] = f"[BF-1] not available in {profile}"
+        elif flag in UNIMPLEMENTED:
+            reasons[flag] = UNIMPLEMENTED[flag]
+    return reasons
+
+
+def build_world(
+    scene: Scene,
+    settings: BuildSettings | None = None,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+    *,
+    profile: Profile = DEFAULT_PROFILE,
+    generation: int = 0,
+) -> World:
+    """Build every bottom level, then the top level over them, at simulated addresses.
+
+    Guarantees: same scene and settings, same bytes and addresses. Raises InvalidInputError on illegal settings,
+    CancelledError when ``cancelled`` answers True.
+    """
+    from rtviewer.build.builder import build_blas, build_tlas
+    from rtviewer.scene.inputs import instance_inputs
+
+    settings = settings or BuildSettings()
+    if violations := [v for v in check_build_settings(settings, profile) if not v.warning]:
+        raise InvalidInputError(violations, "build")
+    say: Progress = progress or (lambda fraction, text: None)
+    is_cancelled: Cancelled = cancelled or (lambda: False)
+    work = [max(blas.primitive_count, 1) for blas in scene.blases]
+    total = sum(work) + max(len(scene.instances), 1)
+
+    blases: list[Structure] = []
+    seconds: list[float] = []
+    address, done = FIRST_ADDRESS, 0
+    for index, inputs in enumerate(scene.blases):
+        if is_cancelled():
+            raise CancelledError("the build was cancelled")
+        name = inputs.name or f"BLAS {index}"
+        report = _part(say, done, work[index], total, f"building {name}")
+        start = time.perf_counter()
+        blas = build_blas(
+            inputs, settings.blas_flags, name=name, address=address, progress=report, cancelled=is_cancelled
+        )
+        seconds.append(time.perf_counter() - start)
+        blases.append(blas)
+        address = _align(address + blas.size)
+        done += work[index]
+
+    report = _part(say, done, total - done, total, "building the top level")
+    start = time.perf_counter()
+    tlas = build_tlas(
+        instance_inputs(scene, [blas.address for blas in blases]),
+        settings.tlas_flags,
+        blases={blas.address: blas for blas in blases},
+        name="TLAS",
+        address=address,
+        progress=report,
+        cancelled=is_cancelled,
+    )
+    seconds.append(time.perf_counter() - start)
+    if is_cancelled():
+        raise CancelledError("the build was cancelled")
+    say(1.0, "built")
+    return World(scene, tuple(blases), tlas, settings, generation, tuple(seconds))
+
+
+def _part(say: Progress, done: int, share: int, total: int, text: str) -> Callable[[float], None]:
+    """Progress of one structure as progress of the whole."""
+    say(done / total, text)
+    return lambda fraction: say((done + share * min(max(fraction, 0.0), 1.0)) / total, text)
+
+
+def load_document(
+    path: Path | str,
+    settings: BuildSettings | None = None,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+    *,
+    profile: Profile = DEFAULT_PROFILE,
+    generation: int = 0,
+) -> Document:
+    """Read a scene file and build it. Raises what the reader and the builder raise; nothing is half open then."""
+    from rtviewer.io.registry import load_scene
+
+    if progress:
+        progress(0.0, f"reading {Path(path).name}")
+    scene = load_scene(Path(path), profile)
+    if cancelled and cancelled():
+        raise CancelledError("opening was cancelled")
+    world = build_world(scene, settings, progress, cancelled, profile=profile, generation=generation)
+    return Document(Path(path), scene, world, problems_of(world))
+
+
+def problems_of(world: World) -> tuple[Problem, ...]:
+    """What a user should know about an open scene: reader's warnings, inactive and degenerate input, bad instances."""
+    found = [Problem("warning", text) for text in world.scene.warnings]
+    for index, blas in enumerate(world.blases):
+        degenerate = int(blas.header["degenerate_count"])
+        inactive = int(blas.header["input_count"]) - int(blas.header["active_count"])
+        if degenerate:
+            text = f"{blas.name}: {degenerate:,} degenerate primitives, which no ray can hit"
+            found.append(Problem("warning", f"[DEG-1] {text}", "DEG-1", index))
+        if inactive:
+            text = f"{blas.name}: {inactive:,} inactive primitives, which are counted but not in the tree"
+            found.append(Problem("warning", f"[INA-1] {text}", "INA-1", index))
+    leaves = world.tlas.instance_leaves
+    for instance in np.sort(leaves["instance"][leaves["state"] != 0]):
+        text = f"instance {instance}: its transform cannot be inverted, so no ray enters it"
+        found.append(Problem("warning", f"[INST-5] {text}", "INST-5", TOP_LEVEL, int(instance)))
+    return tuple(found)

@@ -1,0 +1,322 @@
+"""One ray, hit by hit: the events of its walk as rows with numbers, rules and sentences, and its result.
+
+Events come from the same loop as the image (``trace.walk``); nothing is decided here. Rows are made on demand, so a log
+of a million events costs what is looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtviewer.dxr.flags import HitKind, format_flags
+from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
+from rtviewer.dxr.rules import check_ray_flags, check_ray_interval, require
+from rtviewer.dxr.verdicts import VERDICTS, Counter, EventKind, Verdict
+from rtviewer.errors import Violation, violation
+from rtviewer.scene.camera import Camera
+from rtviewer.session import explain
+from rtviewer.session.document import TOP_LEVEL, World
+from rtviewer.session.image import pixel_ray, trace_settings
+from rtviewer.session.state import RaySettings
+from rtviewer.trace.request import RayBatch, Walk
+
+Vector = tuple[float, float, float]
+
+MAX_EVENTS = 1_000_000
+
+
+@dataclass(frozen=True)
+class LogRow:
+    """One event. Numbers that do not apply are -1, ``t`` then NaN.
+
+    ``structure``: -1 top level, else the bottom-level index. ``box``: the number in that structure's Tree of the box
+    that the event is about or whose leaf led to it; ``depth`` that box's depth in its tree. ``stack_size``: entries on
+    the stack at the time. ``t``, ``t_exit``: slab interval of a box; of a candidate ``t`` alone. ``t_current``: the
+    ray's end at the test. ``edges``: (u, v, w) of a triangle. ``family``: as in ``dxr.verdicts``.
+    """
+
+    index: int
+    kind: EventKind
+    level: int
+    structure: int
+    depth: int
+    box: int
+    instance: int
+    geometry: int
+    primitive: int
+    t: float
+    t_exit: float
+    t_current: float
+    edges: Vector
+    hit_kind: int
+    stack_size: int
+    verdict: Verdict
+    rule: str
+    family: str
+    text: str
+
+    @property
+    def is_candidate(self) -> bool:
+        return self.kind in (EventKind.CANDIDATE, EventKind.REPORT)
+
+    def to_json(self) -> dict[str, Any]:
+        """As one item of ``events`` of ``rtviewer ray --json``; ``node`` is the box number."""
+        return {
+            "kind": self.kind.name.lower(),
+            "level": "top" if self.level == 0 else "bottom",
+            "depth": self.depth,
+            "instance": self.instance,
+            "node": self.box,
+            "geometry": self.geometry,
+            "primitive": self.primitive,
+            "t": finite(self.t),
+            "t_current": finite(self.t_current),
+            "verdict": self.verdict.name.lower(),
+            "rule": self.rule,
+            "text": self.text,
+        }
+
+
+@dataclass(frozen=True)
+class LogResult:
+    """What the ray ended with; the fields of Hits of one ray, and the shader record it selects."""
+
+    hit: bool
+    t: float
+    instance_index: int
+    instance_id: int
+    geometry_index: int
+    primitive_index: int
+    hit_kind: int
+    attributes: tuple[float, float]
+    hit_group_index: int
+    formula: str
+    """How the record came about, with numbers filled in (HG-1, or HG-2 of a miss)."""
+
+    def to_json(self) -> dict[str, Any]:
+        if not self.hit:
+            return {"hit": False, "record": self.formula}
+        return {
+            "hit": True,
+            "t": finite(self.t),
+            "instance_index": self.instance_index,
+            "instance_id": self.instance_id,
+            "geometry_index": self.geometry_index,
+            "primitive_index": self.primitive_index,
+            "hit_kind": self.hit_kind,
+            "barycentrics": [finite(a) for a in self.attributes],
+            "hit_group_index": self.hit_group_index,
+            "record": self.formula,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class RayLog:
+    """The log of one ray. ``events``: EVENT rows in the order made; ``truncated``: the log hit its limit.
+
+    ``counters``: Counter to count. ``pixel`` and ``size`` are None for a typed ray.
+    """
+
+    world: World
+    origin: Vector
+    direction: Vector
+    rays: RaySettings
+    events: NDArray[np.void]
+    truncated: bool
+    result: LogResult
+    counters: dict[Counter, int]
+    warnings: tuple[str, ...] = ()
+    """What is legal but surely not meant (RAY-5)."""
+    camera: Camera | None = None
+    size: tuple[int, int] | None = None
+    pixel: tuple[int, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __iter__(self) -> Iterator[LogRow]:
+        return (self.row(index) for index in range(len(self.events)))
+
+    def structure_of(self, index: int) -> int:
+        """Structure index of an event's box: -1 top level, else of its instance's bottom level."""
+        event = self.events[index]
+        return TOP_LEVEL if int(event["level"]) == 0 else self.world.blas_of_instance(int(event["instance"]))
+
+    def row(self, index: int) -> LogRow:
+        """Event ``index`` with its numbers, rule and sentence."""
+        event = self.events[index]
+        structure = self.structure_of(index)
+        tree = self.world.tree(structure)
+        box = tree.box_of(int(event["node"]), int(event["lane"])) if len(tree) else -1
+        verdict = Verdict(int(event["verdict"]))
+        return LogRow(
+            index=index,
+            kind=EventKind(int(event["kind"])),
+            level=int(event["level"]),
+            structure=structure,
+            depth=int(tree.depth[box]) if box >= 0 else 0,
+            box=box,
+            instance=int(event["instance"]),
+            geometry=int(event["geometry"]),
+            primitive=int(event["primitive"]),
+            t=float(event["t"]),
+            t_exit=float(event["t_exit"]),
+            t_current=float(event["t_current"]),
+            edges=(float(event["u"]), float(event["v"]), float(event["w"])),
+            hit_kind=int(event["hit_kind"]),
+            stack_size=int(event["stack_size"]),
+            verdict=verdict,
+            rule=explain.rule_of(self, index),
+            family=VERDICTS[verdict].family,
+            text=explain.sentence(self, index, structure, box),
+        )
+
+    def indices_of(self, *kinds: EventKind) -> NDArray[np.int64]:
+        """Positions of the events of some kinds, in order."""
+        return np.flatnonzero(np.isin(self.events["kind"], [int(kind) for kind in kinds]))
+
+    def why_not(self, instance: int, geometry: int = -1, primitive: int = -1) -> str:
+        """One sentence: what became of an instance or primitive that the user expected to be hit."""
+        return explain.why_not(self, instance, geometry, primitive)
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``rtviewer ray --json`` prints it. Infinite and undefined numbers are null."""
+        ray = {
+            "origin": [finite(v) for v in self.origin],
+            "direction": [finite(v) for v in self.direction],
+            "t_min": finite(self.rays.t_min),
+            "t_max": finite(self.rays.t_max),
+            "ray_flags": format_flags(self.rays.ray_flags),
+            "mask": self.rays.mask,
+            "pixel": list(self.pixel) if self.pixel else None,
+            "size": list(self.size) if self.size else None,
+            "warnings": list(self.warnings),
+        }
+        return {
+            "ray": ray,
+            "events": [row.to_json() for row in self],
+            "truncated": self.truncated,
+            "result": self.result.to_json(),
+            "counters": {counter.name.lower(): count for counter, count in self.counters.items()},
+        }
+
+
+def finite(value: float) -> float | None:
+    """For JSON, which has no infinity and no NaN."""
+    return float(value) if math.isfinite(value) else None
+
+
+def check_ray_values(origin: Vector, direction: Vector) -> list[Violation]:
+    """Rules RAY-3 and, as warnings, RAY-5 for one ray."""
+    section, found = "Ray extents", []
+    for name, values in (("Origin", origin), ("Direction", direction)):
+        if any(math.isnan(value) for value in values):
+            found.append(violation("RAY-3", f"{name} must not be NaN", field=name, value=values, section=section))
+        elif any(math.isinf(value) for value in values):
+            text = f"{name} is infinite: the ray misses everything"
+            found.append(violation("RAY-5", text, field=name, value=values, section=section, warning=True))
+    if not any(direction):
+        text = "a direction of zero hits no triangle"
+        found.append(violation("RAY-5", text, field="Direction", value=direction, section=section, warning=True))
+    return sorted(found)
+
+
+def walk_ray(
+    world: World,
+    origin: Vector,
+    direction: Vector,
+    rays: RaySettings,
+    *,
+    profile: Profile = DEFAULT_PROFILE,
+    limit: int = MAX_EVENTS,
+) -> RayLog:
+    """The log of a typed ray. Raises InvalidInputError when ray, flags or interval break a rule."""
+    require(check_ray_values(origin, direction), "ray")
+    return _log(world, RayBatch.make(origin, direction, rays.t_min, rays.t_max), rays, profile, limit)
+
+
+def walk_pixel(
+    world: World,
+    camera: Camera,
+    size: tuple[int, int],
+    pixel: tuple[int, int],
+    rays: RaySettings,
+    *,
+    profile: Profile = DEFAULT_PROFILE,
+    limit: int = MAX_EVENTS,
+) -> RayLog:
+    """The log of the ray through a pixel of the image of ``size`` (width, height)."""
+    batch = pixel_ray(camera, *size, *pixel, rays)
+    return _log(world, batch, rays, profile, limit, camera=camera, size=size, pixel=pixel)
+
+
+def _log(world: World, batch: RayBatch, rays: RaySettings, profile: Profile, limit: int, **echo: Any) -> RayLog:
+    from rtviewer.trace.walk import walk
+
+    require([*check_ray_flags(rays.ray_flags, profile), *check_ray_interval(rays.t_min, rays.t_max)], "ray")
+    walked: Walk = walk(world.tlas, world.blas_table, batch, trace_settings(rays), limit=limit, profile=profile)
+    counts = walked.result.counters
+    return RayLog(
+        world,
+        _vector(batch.origin[0]),
+        _vector(batch.direction[0]),
+        rays,
+        walked.events[walked.offsets[0] : walked.offsets[1]],
+        bool(walked.truncated[0]),
+        _result(world, walked, rays),
+        {} if counts is None else {counter: int(counts[0, counter]) for counter in Counter},
+        tuple(str(v) for v in check_ray_values(_vector(batch.origin[0]), _vector(batch.direction[0]))),
+        **echo,
+    )
+
+
+def _vector(values: NDArray[np.float32]) -> Vector:
+    return float(values[0]), float(values[1]), float(values[2])
+
+
+def _result(world: World, walked: Walk, rays: RaySettings) -> LogResult:
+    hits = walked.result.hits
+    instance, geometry = int(hits.instance_index[0]), int(hits.geometry_index[0])
+    return LogResult(
+        hit=bool(hits.hit[0]),
+        t=float(hits.t[0]),
+        instance_index=instance,
+        instance_id=int(hits.instance_id[0]),
+        geometry_index=geometry,
+        primitive_index=int(hits.primitive_index[0]),
+        hit_kind=int(hits.hit_kind[0]),
+        attributes=(float(hits.attributes[0, 0]), float(hits.attributes[0, 1])),
+        hit_group_index=int(hits.hit_group_index[0]),
+        formula=_record_formula(world, rays, instance, geometry) if hits.hit[0] else _miss_formula(rays),
+    )
+
+
+def _record_formula(world: World, rays: RaySettings, instance: int, geometry: int) -> str:
+    """HG-1 with its numbers."""
+    contribution = int(world.tlas.instance_descs["InstanceContributionAndFlags"][instance]) & 0xFFFFFF
+    ray, multiplier = rays.ray_contribution & 0xF, rays.multiplier & 0xF
+    index = ray + multiplier * geometry + contribution
+    return (
+        f"hit group {index} = {ray} (RayContribution) + {multiplier} (Multiplier) * {geometry} (GeometryIndex) + "
+        f"{contribution} (InstanceContribution) [HG-1]"
+    )
+
+
+def _miss_formula(rays: RaySettings) -> str:
+    """HG-2 with its numbers."""
+    return f"miss record {rays.miss_index & 0xFFFF} = {rays.miss_index} & 0xFFFF [HG-2]"
+
+
+def hit_kind_text(hit_kind: int) -> str:
+    """``254`` as ``front face (254)``; a procedural's own kind as its number."""
+    if hit_kind == HitKind.TRIANGLE_FRONT_FACE:
+        return "front face (254)"
+    if hit_kind == HitKind.TRIANGLE_BACK_FACE:
+        return "back face (255)"
+    return str(hit_kind)

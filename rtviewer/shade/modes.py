@@ -1,0 +1,263 @@
+"""The table of image modes. Adding a mode is adding a row to ``_ROWS``.
+
+A mode either colours hits itself (``colours``) or gives numbers (``values``) that a palette and a range colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtviewer.dxr.flags import GeometryFlag, HitKind, InstanceFlag
+from rtviewer.dxr.rules import Opacity, effective_opacity
+from rtviewer.dxr.verdicts import COUNTER_MEANINGS, Counter
+from rtviewer.errors import RtviewerError
+from rtviewer.shade.heatmap import NO_VALUE, heatmap, value_range
+from rtviewer.shade.legend import Legend, scale_legend
+from rtviewer.shade.palettes import encode_srgb, index_colours
+from rtviewer.shade.picture import Picture
+
+Colour = tuple[int, int, int]
+
+INVALID: Colour = (255, 0, 255)
+FRONT: Colour = (74, 144, 217)
+BACK: Colour = (240, 152, 56)
+PROCEDURAL: Colour = (150, 200, 90)
+OPAQUE: Colour = (74, 144, 217)
+NON_OPAQUE: Colour = (245, 205, 80)
+
+SKY_LOW = np.array([0.62, 0.66, 0.72], np.float32)
+SKY_HIGH = np.array([0.16, 0.26, 0.44], np.float32)
+SURFACE = 0.74
+AMBIENT = 0.12
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One way to colour an image. Exactly one of ``colours`` and ``values`` is there.
+
+    ``colours``: Picture to (rows, columns, 3) uint8 for pixels that hit. ``values``: Picture to (rows, columns)
+    numbers, NaN for none. ``counters``: those it needs. ``legend``: named colours of an attribute mode, or a note.
+    """
+
+    name: str
+    label: str
+    tooltip: str
+    kind: Literal["attribute", "heat"]
+    unit: str = ""
+    colours: Callable[[Picture], NDArray[np.uint8]] | None = None
+    values: Callable[[Picture], NDArray[np.floating[Any]]] | None = None
+    counters: tuple[Counter, ...] = ()
+    entries: tuple[tuple[str, Colour], ...] = ()
+    note: str = ""
+    shows_misses: bool = False
+    """Whether ``colours`` has a colour for pixels that hit nothing, too."""
+
+    @property
+    def needs_counters(self) -> bool:
+        return bool(self.counters)
+
+    @property
+    def has_range(self) -> bool:
+        """Whether palette and range play a part."""
+        return self.values is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Shaded:
+    """A coloured picture: ``rgba`` (height, width, 4) uint8, and what its colours mean.
+
+    ``low``, ``high``: values of the palette's ends that were used (0 and 1 for a mode without a range).
+    """
+
+    rgba: NDArray[np.uint8]
+    mode: Mode
+    legend: Legend
+    low: float = 0.0
+    high: float = 1.0
+
+
+def shade(
+    picture: Picture,
+    mode_name: str,
+    palette_name: str = "viridis",
+    range_kind: str = "automatic",
+    low: float = 0.0,
+    high: float = 1.0,
+) -> Shaded:
+    """Colour a picture; the RGBA has the picture's full width and height, each pixel repeated ``step`` times.
+
+    Raises RtviewerError for an unknown mode and for one whose counters the picture has not.
+    """
+    mode = MODES.get(mode_name)
+    if mode is None:
+        raise RtviewerError(f"no image mode {mode_name!r}: there are {', '.join(MODES)}")
+    if mode.needs_counters and picture.counters is None:
+        raise RtviewerError(f"mode {mode_name} needs counters and the picture was traced without")
+    if mode.values is not None:
+        values = mode.values(picture)
+        low, high = value_range(values, range_kind, low, high)
+        rgba = heatmap(values, palette_name, low, high)
+        legend = scale_legend(mode.label, mode.unit, palette_name, low, high, whole=mode.kind == "heat")
+    else:
+        rgba = _colour(picture, mode)
+        low, high = 0.0, 1.0
+        legend = Legend(mode.label, mode.unit, entries=mode.entries, note=mode.note)
+    rgba[picture.invalid] = (*INVALID, 255)
+    return Shaded(_repeated(rgba, picture), mode, legend, low, high)
+
+
+def _colour(picture: Picture, mode: Mode) -> NDArray[np.uint8]:
+    assert mode.colours is not None
+    rgba = np.empty((*picture.hit.shape, 4), np.uint8)
+    rgba[..., 3] = 255
+    rgba[..., :3] = mode.colours(picture)
+    if not mode.shows_misses:
+        rgba[~picture.hit] = NO_VALUE
+    return rgba
+
+
+def _repeated(rgba: NDArray[np.uint8], picture: Picture) -> NDArray[np.uint8]:
+    if picture.step > 1:
+        rgba = rgba.repeat(picture.step, 0).repeat(picture.step, 1)
+    return np.ascontiguousarray(rgba[: picture.height, : picture.width])
+
+
+def _shaded(picture: Picture) -> NDArray[np.uint8]:
+    """Light from the eye (Lambert), the same for front and back; where the ray hits nothing, a sky."""
+    _, direction = picture.rays
+    colours = np.empty((*picture.hit.shape, 3), np.uint8)
+    hit = picture.hit
+    facing = np.abs(np.einsum("ni,ni->n", picture.normals[hit], direction[hit]))
+    colours[hit] = encode_srgb(SURFACE * (AMBIENT + (1 - AMBIENT) * facing))[:, None]
+    upward = direction[~hit] @ picture.camera.basis()[1].astype(np.float32)
+    share = np.clip(0.5 + 0.9 * upward, 0, 1)[:, None]
+    colours[~hit] = encode_srgb(SKY_LOW + (SKY_HIGH - SKY_LOW) * share)
+    return colours
+
+
+def _normal(picture: Picture) -> NDArray[np.uint8]:
+    colours: NDArray[np.uint8] = np.rint(np.nan_to_num(picture.normals * 0.5 + 0.5) * 255).astype(np.uint8)
+    return colours
+
+
+def _barycentrics(picture: Picture) -> NDArray[np.uint8]:
+    """Weights of v0, v1 and v2 as red, green and blue; a procedural hit has none and is grey."""
+    v1, v2 = picture.attributes[..., 0], picture.attributes[..., 1]
+    colours = np.clip(np.stack([1 - v1 - v2, v1, v2], -1), 0, 1)
+    colours[_is_procedural(picture)] = 0.5
+    rounded: NDArray[np.uint8] = np.rint(colours * 255).astype(np.uint8)
+    return rounded
+
+
+def _is_procedural(picture: Picture) -> NDArray[np.bool_]:
+    procedural: NDArray[np.bool_] = picture.hit & (picture.hit_kind < HitKind.TRIANGLE_FRONT_FACE)
+    return procedural
+
+
+def _facing(picture: Picture) -> NDArray[np.uint8]:
+    colours = np.empty((*picture.hit.shape, 3), np.uint8)
+    colours[...] = PROCEDURAL
+    colours[picture.hit_kind == HitKind.TRIANGLE_FRONT_FACE] = FRONT
+    colours[picture.hit_kind == HitKind.TRIANGLE_BACK_FACE] = BACK
+    return colours
+
+
+def _indices(name: str) -> Callable[[Picture], NDArray[np.uint8]]:
+    def colours(picture: Picture) -> NDArray[np.uint8]:
+        return index_colours(np.maximum(getattr(picture, name), 0))
+
+    return colours
+
+
+def _opacity(picture: Picture) -> NDArray[np.uint8]:
+    """What the hit counted as after all overrides (OPQ-1 to OPQ-4)."""
+    colours = np.zeros((*picture.hit.shape, 3), np.uint8)
+    hit = picture.hit
+    instance, geometry = picture.instance_index[hit], picture.geometry_index[hit]
+    blas = picture.blas_of_instance[instance]
+    first = np.cumsum([0, *(len(structure.geometries) for structure in picture.blases)])
+    flags = np.concatenate([np.zeros(0, np.uint32), *(structure.geometries["flags"] for structure in picture.blases)])
+    word = flags[first[blas] + geometry].astype(np.int64) << 8 | picture.instance_flags[instance]
+    unique, row = np.unique(word, return_inverse=True)
+    table = np.zeros((len(unique), 3), np.uint8)
+    for i, both in enumerate(unique):
+        opacity = effective_opacity(GeometryFlag(int(both) >> 8), InstanceFlag(int(both) & 0xFF), picture.ray_flags)
+        table[i] = OPAQUE if opacity is Opacity.OPAQUE else NON_OPAQUE
+    colours[hit] = table[row]
+    return colours
+
+
+def _hit_t(picture: Picture) -> NDArray[np.floating[Any]]:
+    return np.where(picture.hit, picture.t, np.float32(np.nan))
+
+
+def _sum_of(*counters: Counter) -> Callable[[Picture], NDArray[np.floating[Any]]]:
+    def values(picture: Picture) -> NDArray[np.floating[Any]]:
+        assert picture.counters is not None
+        total: NDArray[np.float64] = picture.counters[..., [int(c) for c in counters]].sum(-1).astype(np.float64)
+        return total
+
+    return values
+
+
+def _heat(name: str, label: str, tooltip: str, *counters: Counter) -> Mode:
+    return Mode(name, label, tooltip, "heat", "per ray", values=_sum_of(*counters), counters=counters)
+
+
+_ROWS: tuple[Mode, ...] = (
+    Mode("shaded", "Shaded", "Lit from the eye, by geometric normals", "attribute", colours=_shaded, shows_misses=True),
+    Mode(
+        "normal", "Normal", "Geometric normal in world space, on the front's side", "attribute", colours=_normal,
+        note="red x, green y, blue z; -1 to 1 as dark to bright",
+    ),
+    Mode(
+        "barycentrics", "Barycentrics", "Weights of the triangle's vertices (TRI-1)", "attribute",
+        colours=_barycentrics,
+        entries=(("v0", (255, 0, 0)), ("v1", (0, 255, 0)), ("v2", (0, 0, 255)), ("procedural", (128, 128, 128))),
+    ),
+    Mode("t", "T", "Where on the ray the hit is, in lengths of its direction (RAY-1)", "attribute", "t", values=_hit_t),
+    Mode(
+        "facing", "Facing", "Hit kind: front or back face (FACE-1, FACE-2)", "attribute", colours=_facing,
+        entries=(("front face (254)", FRONT), ("back face (255)", BACK), ("procedural (0-127)", PROCEDURAL)),
+    ),
+    Mode(
+        "instance", "Instance index", "Position of the instance in the TLAS (SV-1)", "attribute",
+        colours=_indices("instance_index"), note="one colour an index",
+    ),
+    Mode(
+        "instance_id", "InstanceID", "The instance's 24-bit user value (SV-1)", "attribute",
+        colours=_indices("instance_id"), note="one colour a value",
+    ),
+    Mode(
+        "geometry", "Geometry index", "Position of the geometry in its BLAS", "attribute",
+        colours=_indices("geometry_index"), note="one colour an index",
+    ),
+    Mode(
+        "primitive", "Primitive index", "Position of the primitive in its geometry (SV-1)", "attribute",
+        colours=_indices("primitive_index"), note="one colour an index",
+    ),
+    Mode(
+        "hit_group", "Hit-group index", "Record of the hit-group table (HG-1)", "attribute",
+        colours=_indices("hit_group_index"), note="one colour an index",
+    ),
+    Mode(
+        "opacity", "Opacity", "Opaque or not after all overrides (OPQ-1 to OPQ-4)", "attribute", colours=_opacity,
+        entries=(("opaque", OPAQUE), ("non-opaque", NON_OPAQUE)),
+    ),
+    _heat(
+        "nodes_visited", "Nodes visited", "Nodes whose children were tested, both levels together",
+        Counter.TLAS_NODES_VISITED, Counter.BLAS_NODES_VISITED,
+    ),
+    *(
+        _heat(c.name.lower(), c.name.replace("_", " ").capitalize(), COUNTER_MEANINGS[c].capitalize(), c)
+        for c in Counter
+    ),
+)  # fmt: skip
+
+MODES: dict[str, Mode] = {mode.name: mode for mode in _ROWS}
+"""All modes by name, in the order they are offered."""

@@ -1,0 +1,124 @@
+"""Geometric normals of hits in world space.
+
+A normal goes from object to world space by the inverse transpose of the instance transform, so it keeps its side of the
+surface under mirroring, as facing does (FACE-3).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtviewer.dxr.descs import AabbsGeometry, TrianglesGeometry
+from rtviewer.dxr.programs import IntersectionProgram
+from rtviewer.scene.scene import Scene
+
+BOX_ENTRY_KIND = 16
+BOX_EXIT_KIND = 32
+
+
+class HitPlaces(NamedTuple):
+    """n hits: indices and hit kind (n,) int32; the world-space ray's origin and direction (n, 3) float32; t (n,)."""
+
+    instance: NDArray[np.int32]
+    geometry: NDArray[np.int32]
+    primitive: NDArray[np.int32]
+    hit_kind: NDArray[np.int32]
+    origin: NDArray[np.float32]
+    direction: NDArray[np.float32]
+    t: NDArray[np.float32]
+
+    def part(self, rows: NDArray[np.int64]) -> HitPlaces:
+        return HitPlaces(
+            self.instance[rows], self.geometry[rows], self.primitive[rows], self.hit_kind[rows],
+            self.origin[rows], self.direction[rows], self.t[rows],
+        )  # fmt: skip
+
+
+def world_normals(
+    places: HitPlaces,
+    scene: Scene,
+    blas_of_instance: NDArray[np.int32],
+    transforms: NDArray[np.float32],
+    intersection: IntersectionProgram,
+) -> NDArray[np.float32]:
+    """(n, 3) float32 unit normals. Triangles: (v1-v0) x (v2-v0) in object space, then to the world.
+
+    ``transforms`` (instances, 3, 4) float32. Procedurals: of the surface that ``intersection`` reports; a hit without
+    a surface faces the ray. NaN where the primitive has no area.
+    """
+    world_to_object, row = _inverse_linear(places.instance, transforms)
+    normals = np.empty((len(places.instance), 3), np.float64)
+    blas = blas_of_instance[places.instance]
+    for (blas_index, geometry_index), rows in _groups(blas, places.geometry):
+        geometry = scene.blases[blas_index].geometries[geometry_index]
+        if isinstance(geometry, TrianglesGeometry):
+            normals[rows] = _triangle_normals(geometry, places.primitive[rows])
+        else:
+            part, matrices = places.part(rows), world_to_object[row[rows]]
+            normals[rows] = _procedural_normals(geometry, part, matrices, transforms, intersection)
+    # Columns of the inverse are rows of its transpose: n_world = n_object * W2O.
+    with np.errstate(invalid="ignore", divide="ignore"):
+        world = np.einsum("ni,nij->nj", normals, world_to_object[row])
+        world /= np.sqrt(np.einsum("ni,ni->n", world, world))[:, None]
+    unit: NDArray[np.float32] = world.astype(np.float32)
+    return unit
+
+
+def _inverse_linear(
+    instances: NDArray[np.int32], transforms: NDArray[np.float32]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Inverses (k, 3, 3) of the instances that occur, and for every hit which of them is its own."""
+    unique, row = np.unique(instances, return_inverse=True)
+    return np.linalg.inv(transforms[unique, :, :3].astype(np.float64)), row
+
+
+def _groups(blas: NDArray[np.int32], geometry: NDArray[np.int32]) -> list[tuple[tuple[int, int], NDArray[np.int64]]]:
+    """Rows of every (bottom level, geometry) that occurs."""
+    key = blas.astype(np.int64) << 32 | geometry
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    rows = np.split(order, starts[1:])
+    return [((int(key[r[0]] >> 32), int(key[r[0]] & 0xFFFFFFFF)), r) for r in rows]
+
+
+def _triangle_normals(geometry: TrianglesGeometry, primitive: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Object-space normals of some triangles, after the geometry transform (which may flip the winding, FACE-3)."""
+    index = primitive.astype(np.int64)
+    corner = index[:, None] * 3 + np.arange(3) if geometry.indices is None else geometry.indices[index]
+    points = geometry.vertices[corner].astype(np.float64)
+    if geometry.transform is not None:
+        points = points @ geometry.transform[:, :3].astype(np.float64).T + geometry.transform[:, 3]
+    normals: NDArray[np.float64] = np.cross(points[:, 1] - points[:, 0], points[:, 2] - points[:, 0])
+    return normals
+
+
+def _procedural_normals(
+    geometry: AabbsGeometry,
+    places: HitPlaces,
+    world_to_object: NDArray[np.float64],
+    transforms: NDArray[np.float32],
+    intersection: IntersectionProgram,
+) -> NDArray[np.float64]:
+    """Object-space normals of what the built-in intersection programs report."""
+    direction = np.einsum("nij,nj->ni", world_to_object, places.direction.astype(np.float64))
+    if intersection in (IntersectionProgram.SPHERE, IntersectionProgram.SPHERE_FAR_FIRST):
+        world_point = places.origin + places.t[:, None].astype(np.float64) * places.direction
+        translation = transforms[places.instance, :, 3].astype(np.float64)
+        point = np.einsum("nij,nj->ni", world_to_object, world_point - translation)
+        boxes = geometry.aabbs[places.primitive].astype(np.float64)
+        offset: NDArray[np.float64] = point - 0.5 * (boxes[:, :3] + boxes[:, 3:])
+        return offset
+    if intersection is IntersectionProgram.BOX:
+        is_exit = places.hit_kind >= BOX_EXIT_KIND
+        axis = np.clip(places.hit_kind - np.where(is_exit, BOX_EXIT_KIND, BOX_ENTRY_KIND), 0, 2)
+        row = np.arange(len(axis))
+        normals = np.zeros((len(axis), 3))
+        normals[row, axis] = np.where(is_exit, 1.0, -1.0) * np.where(direction[row, axis] < 0, -1.0, 1.0)
+        return normals
+    # No surface: n * W2O shall be -direction, so n = -(O2W transposed) * direction.
+    linear = transforms[places.instance, :, :3].astype(np.float64)
+    toward_eye: NDArray[np.float64] = -np.einsum("nji,nj->ni", linear, places.direction.astype(np.float64))
+    return toward_eye

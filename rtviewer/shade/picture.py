@@ -1,0 +1,89 @@
+"""What a mode colours: the hits of an image (or of some of its pixels), its rays, and the structures they met."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtviewer.accel.structure import Structure
+from rtviewer.dxr.flags import InstanceFlag, RayFlag
+from rtviewer.dxr.programs import IntersectionProgram
+from rtviewer.scene.camera import Camera
+from rtviewer.scene.scene import Scene
+from rtviewer.shade.normals import HitPlaces, world_normals
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """Hits of every ``step``-th pixel in x and y of a ``width`` x ``height`` image.
+
+    Arrays (rows, columns) as in ``trace.request.Hits``; ``attributes`` (rows, columns, 2); ``counters`` (rows, columns,
+    len(Counter)) int32 or None. ``blas_of_instance`` (instances,) int32 index into ``blases``, -1 for none.
+    """
+
+    scene: Scene
+    tlas: Structure
+    blases: tuple[Structure, ...]
+    blas_of_instance: NDArray[np.int32]
+    camera: Camera
+    width: int
+    height: int
+    step: int
+    ray_flags: RayFlag
+    intersection: IntersectionProgram
+    hit: NDArray[np.bool_]
+    t: NDArray[np.float32]
+    instance_index: NDArray[np.int32]
+    geometry_index: NDArray[np.int32]
+    primitive_index: NDArray[np.int32]
+    hit_kind: NDArray[np.int32]
+    instance_id: NDArray[np.int64]
+    attributes: NDArray[np.float32]
+    hit_group_index: NDArray[np.int64]
+    invalid: NDArray[np.bool_]
+    counters: NDArray[np.int32] | None
+
+    @cached_property
+    def rays(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Origins and directions, each (rows, columns, 3) float32; for shading, so not rounded as the traced rays."""
+        rows, columns = self.hit.shape
+        right, up, forward = self.camera.basis().astype(np.float32)
+        x = (2.0 * (np.arange(columns) * self.step + 0.5) / self.width - 1.0) * (self.width / self.height)
+        y = 1.0 - 2.0 * (np.arange(rows) * self.step + 0.5) / self.height
+        if self.camera.orthographic_height is not None:
+            half = 0.5 * self.camera.orthographic_height
+        else:
+            half = float(np.tan(np.radians(self.camera.vertical_fov) / 2))
+        across = np.float32(half) * x.astype(np.float32)[None, :, None] * right
+        offset = across + np.float32(half) * y.astype(np.float32)[:, None, None] * up
+        position = np.asarray(self.camera.position, np.float32)
+        if self.camera.orthographic_height is not None:
+            return position + offset, np.broadcast_to(forward, offset.shape)
+        direction = offset + forward
+        direction /= np.sqrt(np.einsum("ijk,ijk->ij", direction, direction))[..., None]
+        return np.broadcast_to(position, direction.shape), direction
+
+    @cached_property
+    def normals(self) -> NDArray[np.float32]:
+        """(rows, columns, 3) float32: unit geometric normals in world space, on the front's side; NaN where missed."""
+        normals = np.full((*self.hit.shape, 3), np.nan, np.float32)
+        if not self.hit.any():
+            return normals
+        origin, direction = self.rays
+        hit = self.hit
+        places = HitPlaces(
+            self.instance_index[hit], self.geometry_index[hit], self.primitive_index[hit], self.hit_kind[hit],
+            origin[hit], direction[hit], self.t[hit],
+        )  # fmt: skip
+        transforms = self.tlas.instance_descs["Transform"]
+        normals[hit] = world_normals(places, self.scene, self.blas_of_instance, transforms, self.intersection)
+        return normals
+
+    @cached_property
+    def instance_flags(self) -> NDArray[np.uint8]:
+        """(instances,) uint8 InstanceFlag words."""
+        words = self.tlas.instance_descs["InstanceContributionAndFlags"] >> 24
+        return (words & sum(InstanceFlag)).astype(np.uint8)

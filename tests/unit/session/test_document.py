@@ -1,0 +1,150 @@
+import threading
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
+from rtviewer.dxr.flags import BuildFlag, RayFlag
+from rtviewer.dxr.profile import Profile, Tier
+from rtviewer.errors import CancelledError, InvalidInputError, RtviewerError
+from rtviewer.scene.scene import Instance, Scene
+from rtviewer.session.document import (
+    FIRST_ADDRESS,
+    TOP_LEVEL,
+    build_world,
+    camera_named,
+    check_build_settings,
+    load_document,
+    problems_of,
+    unavailable_build_flags,
+)
+from rtviewer.session.state import BuildSettings
+
+
+def test_addresses_are_aligned_rising_and_do_not_overlap(world):
+    structures = [*world.blases, world.tlas]
+    assert structures[0].address == FIRST_ADDRESS
+    for before, after in pairwise(structures):
+        assert after.address % 256 == 0
+        assert before.address + before.size <= after.address < before.address + before.size + 256
+
+
+def test_same_scene_gives_same_bytes_and_addresses(scene, world):
+    again = build_world(scene)
+    for index in world.structure_indices:
+        assert again.structure(index).address == world.structure(index).address
+        assert np.array_equal(again.structure(index).data, world.structure(index).data)
+
+
+def test_instances_lead_to_their_bottom_levels(world):
+    assert [world.blas_of_instance(i) for i in range(8)] == [0, 0, 0, 1, 2, -1, 0, 3]
+
+
+def test_an_empty_scene_builds_and_every_ray_misses():
+    world = build_world(Scene("empty"))
+    image = world.trace(size=(8, 8))
+    assert not image.hit.any()
+    assert image.valid.all()
+
+
+def test_seconds_and_names_stand_beside_each_structure(world):
+    assert len(world.seconds) == len(world.blases) + 1
+    assert world.build_seconds(TOP_LEVEL) == world.seconds[-1]
+    assert [world.structure(i).name for i in world.structure_indices] == [
+        "TLAS",
+        "pane",
+        "two panes",
+        "ball",
+        "nothing",
+    ]
+
+
+def test_trees_are_made_once_even_by_several_threads(scene):
+    world = build_world(scene)
+    seen = []
+    threads = [threading.Thread(target=lambda: seen.append(world.tree(0))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 8
+    assert all(tree is seen[0] for tree in seen)
+
+
+def test_progress_rises_to_one_and_a_cancelled_build_raises(scene):
+    heard = []
+    build_world(scene, progress=lambda fraction, text: heard.append(fraction))
+    assert heard == sorted(heard)
+    assert heard[-1] == 1.0
+    with pytest.raises(CancelledError):
+        build_world(scene, cancelled=lambda: True)
+
+
+@pytest.mark.rule("BF-2")
+def test_illegal_build_flags_are_refused_with_the_rule(scene):
+    both = BuildSettings(blas_flags=BuildFlag.PREFER_FAST_TRACE | BuildFlag.PREFER_FAST_BUILD)
+    with pytest.raises(InvalidInputError) as caught:
+        build_world(scene, both)
+    assert caught.value.rules == ("BF-2",)
+
+
+def test_a_flag_outside_the_profile_is_unavailable_with_its_rule():
+    assert "BF-1" in unavailable_build_flags()[BuildFlag.DEHYDRATE]
+    assert "BF-1" not in unavailable_build_flags(Profile(Tier.TIER_1_1, xbox=True)).get(BuildFlag.DEHYDRATE, "")
+
+
+def test_what_cannot_be_built_is_exactly_what_is_called_unavailable():
+    for flag in BuildFlag:
+        if not int(flag):
+            continue
+        refused = bool(check_build_settings(BuildSettings(blas_flags=flag)))
+        assert refused == (flag in unavailable_build_flags()), flag
+
+
+def test_cameras_by_name_number_and_fit(scene):
+    assert camera_named(scene, None).name == "front"
+    assert camera_named(scene, "behind") is scene.cameras[1]
+    assert camera_named(scene, "1") is scene.cameras[1]
+    assert camera_named(scene, "fit").name == "fit"
+    with pytest.raises(RtviewerError, match="'front', 'behind', 'fit'"):
+        camera_named(scene, "side")
+
+
+def test_problems_name_degenerate_inactive_and_singular_input(scene):
+    corners = np.array([[0, 0, 0], [0, 0, 0], [0, 0, 1], [np.nan, 0, 0], [1, 0, 0], [0, 1, 0]], np.float32)
+    bad = Scene(
+        "bad", (BlasInputs((TrianglesGeometry(corners),), "mesh"),), (Instance(0, np.zeros((3, 4), np.float32)),)
+    )
+    rules = {problem.rule: problem for problem in problems_of(build_world(bad))}
+    assert set(rules) == {"DEG-1", "INA-1", "INST-5"}
+    assert rules["INST-5"].instance == 0
+    assert rules["DEG-1"].structure == 0
+    assert "1 degenerate" in rules["DEG-1"].text
+    assert {p.rule for p in problems_of(build_world(scene))} == {"INST-5"}
+
+
+def test_object_space_shows_one_structure_where_it_was_made(world):
+    alone = world.object_space(0)
+    assert alone is world.object_space(0)
+    assert np.allclose(alone.tlas.bounds, world.blases[0].bounds)
+
+
+def test_load_document_reads_builds_and_warns(tmp_path):
+    path = tmp_path / "two.obj"
+    path.write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\nf 1 2 9\n")
+    document = load_document(path)
+    assert document.path == path
+    assert document.world.blases[0].header["input_count"] == 1
+    assert [p.severity for p in document.problems] == ["warning"]
+
+
+def test_trace_and_explain_refuse_what_breaks_a_rule(world):
+    with pytest.raises(InvalidInputError, match="RF-2"):
+        world.trace(size=(4, 4), ray_flags=RayFlag.FORCE_OPAQUE | RayFlag.CULL_OPAQUE)
+    with pytest.raises(InvalidInputError, match="RAY-2"):
+        world.explain(origin=(0, 0, 0), direction=(0, 0, 1), t_min=2.0, t_max=1.0)
+    with pytest.raises(RtviewerError, match="either pixel"):
+        world.explain()
+    with pytest.raises(RtviewerError, match="outside"):
+        world.explain(pixel=(960, 0))

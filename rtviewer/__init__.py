@@ -1,7 +1,7 @@
 """rtviewer: visualizer and debugger for ray tracing acceleration structures with DXR semantics.
 
 The public Python API is what ``__all__`` lists; names are resolved on first use, so importing this package loads no Qt,
-no OpenGL, no numba and not even numpy.
+no OpenGL, no numba and not even numpy. Their types stand in ``__init__.pyi``.
 
     import rtviewer as rt
 
@@ -14,34 +14,9 @@ no OpenGL, no numba and not even numpy.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from rtviewer.accel.structure import Structure
-    from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, TrianglesGeometry
-    from rtviewer.dxr.flags import BuildFlag, GeometryFlag, HitKind, InstanceFlag, RayFlag
-    from rtviewer.dxr.profile import Profile, Tier
-    from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
-    from rtviewer.dxr.verdicts import Counter, EventKind, Verdict
-    from rtviewer.errors import (
-        CancelledError,
-        FileFormatError,
-        InvalidInputError,
-        InvariantError,
-        ProgramError,
-        RtviewerError,
-        SceneError,
-        StructureError,
-        Violation,
-    )
-    from rtviewer.io.registry import load_scene
-    from rtviewer.scene.camera import Camera
-    from rtviewer.scene.scene import Instance, Scene
-    from rtviewer.session.api import build
-    from rtviewer.session.document import World, default_camera
-    from rtviewer.session.image import ImageBuffer
-    from rtviewer.session.raylog import LogRow, RayLog
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -110,9 +85,7 @@ class _CallableBuild(ModuleType):
     """The sub-package ``rtviewer.build`` once it is loaded: calling it is the public function ``build``."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        from rtviewer.session.api import build
-
-        return build(*arguments, **options)
+        return import_module("rtviewer.session.api").build(*arguments, **options)
 
 
 class _Package(ModuleType):
@@ -130,8 +103,6 @@ sys.modules[__name__].__class__ = _Package
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module 'rtviewer' has no attribute {name!r}")
-    from importlib import import_module
-
     if name == "build":
         return import_module("rtviewer.build")
     value = getattr(import_module(_PLACES[name]), name)

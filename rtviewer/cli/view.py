@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -26,6 +27,6 @@ def command(file: str | None, screenshot: Path | None, panes: str | None, profil
         raise RtviewerError(f"the window cannot be loaded ({error}); `rtviewer doctor` says what is missing") from error
     names = tuple(name.strip() for name in (panes or "").split(",") if name.strip())
     # The window starts in the default profile by itself.
-    chosen = {} if profile == DEFAULT_PROFILE else {"profile": profile}
+    chosen: dict[str, Any] = {} if profile == DEFAULT_PROFILE else {"profile": profile}
     code: int = run(file, screenshot=screenshot, panes=names, **chosen)
     return code

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QObject, QPoint, QTimer
-from PySide6.QtGui import QImage, QPainter, QPixmap
+from PySide6.QtGui import QImage, QPainter, QPixmap, QRegion
 from PySide6.QtWidgets import QWidget
 
 from rtviewer.gui.gl import camera_control
@@ -41,7 +41,7 @@ def grab_window(window: MainWindow) -> QPixmap:
     for overlay in view.overlays():
         painter.save()
         painter.translate(overlay.mapTo(window, QPoint(0, 0)))
-        overlay.render(painter, QPoint(0, 0), flags=QWidget.RenderFlag.DrawChildren)
+        overlay.render(painter, QPoint(0, 0), QRegion(), QWidget.RenderFlag.DrawChildren)
         painter.restore()
     painter.end()
     return picture
@@ -85,7 +85,11 @@ class Screenshot(QObject):
         self._quiet = self._quiet + 1 if self._is_at_rest() else 0
         if self._quiet >= QUIET_POLLS:
             self._quiet = 0
-            self._steps.pop(0)()
+            try:
+                self._steps.pop(0)()
+            except Exception as error:
+                self._fail(f"{type(error).__name__}: {error}", 1)
+                raise
 
     def _is_at_rest(self) -> bool:
         window = self._window

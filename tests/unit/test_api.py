@@ -90,3 +90,14 @@ assert isinstance(rt.build(rt.Scene("empty")), rt.World)
             [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120, check=False
         )
         assert done.returncode == 0, done.stderr
+
+
+def test_the_stub_lists_the_same_names_from_the_same_places():
+    import ast
+    from pathlib import Path
+
+    stub = ast.parse(Path(rt.__file__).with_suffix(".pyi").read_text())
+    places = {
+        alias.name: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert places == rt._PLACES

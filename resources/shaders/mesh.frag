@@ -11,7 +11,7 @@ out vec4 fragment;
 
 void main() {
     vec3 normal = normalize(cross(dFdx(in_view), dFdy(in_view)));
-    float light = 0.30 + 0.55 * abs(dot(normal, normalize(vec3(0.35, 0.55, 0.85)))) + 0.15 * abs(normal.z);
+    float light = 0.45 + 0.45 * abs(dot(normal, normalize(vec3(0.35, 0.55, 0.85)))) + 0.10 * abs(normal.z);
     vec3 shaded = colour * light;
     float line = 0.0;
     if (wire) {

@@ -1,1 +1,1 @@
-"""The structure: one contiguous, relocatable, 256-aligned buffer, and read-only views on it. No algorithms change it."""
+"""The structure: one contiguous, relocatable buffer and read-only views on it. No algorithm here changes it."""

@@ -9,14 +9,10 @@ from numpy.typing import NDArray
 
 from rtviewer.accel import layout
 from rtviewer.accel.layout import SectionKind
+from rtviewer.accel.sizes import align
 from rtviewer.accel.structure import Structure, aligned_bytes
 from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag
 from rtviewer.dxr.layouts import INSTANCE_DESC
-from rtviewer.dxr.limits import ACCELERATION_STRUCTURE_BYTE_ALIGNMENT
-
-
-def _align(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment
 
 
 def element_size(kind: SectionKind) -> int:
@@ -30,20 +26,23 @@ def allocate(
     flags: BuildFlag,
     sections: Sequence[tuple[SectionKind, int]],
     *,
+    size: int = 0,
     name: str = "",
     address: int = 0,
 ) -> Structure:
     """A structure with its header's constant fields and section table written and its sections zero.
 
-    ``sections``: kind and element count, in the order they are laid out; each starts 64-aligned. The total is a
-    multiple of 256. The returned structure is still writable; :func:`seal` ends that.
+    ``sections``: kind and element count, in the order they are laid out; each starts 64-aligned. ``size``: bytes of the
+    whole, of which the sections take the first; at least what they take, rounded up to 256. The returned structure is
+    still writable; :func:`seal` ends that.
     """
-    offset = _align(layout.HEADER.itemsize, layout.SECTION_ALIGNMENT)
+    offset = align(layout.HEADER.itemsize, layout.SECTION_ALIGNMENT)
     table = np.zeros(layout.MAX_SECTIONS, layout.SECTION)
     for row, (section, count) in enumerate(sections):
         table[row] = (section, element_size(section), count, offset)
-        offset = _align(offset + count * element_size(section), layout.SECTION_ALIGNMENT)
-    structure = Structure(aligned_bytes(_align(offset, ACCELERATION_STRUCTURE_BYTE_ALIGNMENT)), name, address)
+        offset = align(offset + count * element_size(section), layout.SECTION_ALIGNMENT)
+    used = align(offset)
+    structure = Structure(aligned_bytes(max(used, size)), name, address)
     header = structure.data[: layout.HEADER.itemsize].view(layout.HEADER)
     header["magic"] = layout.MAGIC
     header["layout_version"] = layout.LAYOUT_VERSION
@@ -51,6 +50,7 @@ def allocate(
     header["build_flags"] = int(flags & ~BuildFlag.PERFORM_UPDATE)  # BF-9
     header["section_count"] = len(sections)
     header["size_in_bytes"] = structure.size
+    header["used_size"] = used
     header["sections"] = table
     header["bounds"] = [[np.inf] * 3, [-np.inf] * 3]
     header["condition"] = 1.0

@@ -6,6 +6,8 @@ numbers. Time and memory are linear in the size of the structure.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,11 +43,15 @@ def _check_header(structure: Structure) -> list[str]:
     for field, expected in (("layout_version", layout.LAYOUT_VERSION), ("size_in_bytes", structure.size)):
         if int(header[field]) != expected:
             problems.append(f"header.{field}: expected {expected}, found {int(header[field])}")
+    if int(header["used_size"]) > structure.size:
+        problems.append(f"header.used_size: {int(header['used_size'])} exceeds the size {structure.size}")
     kinds = (int(AccelerationStructureType.TOP_LEVEL), int(AccelerationStructureType.BOTTOM_LEVEL))
     if int(header["type"]) not in kinds:
         problems.append(f"header.type: expected 0 or 1, found {int(header['type'])}")
     if int(header["section_count"]) > layout.MAX_SECTIONS:
-        problems.append(f"header.section_count: expected at most {layout.MAX_SECTIONS}, found {header['section_count']}")
+        problems.append(
+            f"header.section_count: expected at most {layout.MAX_SECTIONS}, found {header['section_count']}"
+        )
     for field in ("max_abs", "condition"):
         if not np.isfinite(header[field]) or header[field] < 0:
             problems.append(f"header.{field}: expected a finite number of at least 0, found {header[field]}")
@@ -67,12 +73,12 @@ def _check_sections(structure: Structure) -> list[str]:
         name = SectionKind(kind).name
         if size != element_size(SectionKind(kind)):
             problems.append(f"{name}: expected elements of {element_size(SectionKind(kind))} bytes, found {size}")
-        elif offset % layout.SECTION_ALIGNMENT or offset + count * size > structure.size:
-            problems.append(f"{name}: {count} elements at byte {offset} do not fit into {structure.size} bytes")
+        elif offset % layout.SECTION_ALIGNMENT or offset + count * size > structure.used_size:
+            problems.append(f"{name}: {count} elements at byte {offset} do not fit into {structure.used_size} bytes")
         else:
             ranges.append((offset, offset + count * size))
     ranges.sort()
-    for (_, end), (begin, _) in zip(ranges, ranges[1:], strict=False):
+    for (_, end), (begin, _) in pairwise(ranges):
         if begin < end:
             problems.append(f"section table: sections overlap at byte {begin}")
     if not problems and len(seen) != len(wanted) - (0 if structure.is_top_level else 1):
@@ -133,7 +139,9 @@ def _check_references(structure: Structure) -> list[str]:
     """Children in range, larger than their parent, and every node and leaf element reached exactly once; depth."""
     nodes = structure.nodes
     empty = ~(nodes["min_x"] <= nodes["max_x"])
-    problems = [f"NODES[{n}].child[{k}]: an empty lane must be 0" for n, k in np.argwhere(empty & (nodes["child"] != 0))]
+    problems = [
+        f"NODES[{n}].child[{k}]: an empty lane must be 0" for n, k in np.argwhere(empty & (nodes["child"] != 0))
+    ]
     node, lane, ref = _occupied(structure)
     inner = ref >= 0
     bad = inner & ((ref <= node) | (ref >= len(nodes)))
@@ -228,7 +236,9 @@ def _check_contents(structure: Structure) -> list[str]:
     times = np.bincount(number, minlength=inputs)
     problems = [f"primitive {i}: in the leaves {times[i]} times" for i in np.flatnonzero(times > 1)]
     if len(ids) != int(structure.header["active_count"]):
-        problems.append(f"leaves: {len(ids)} primitives, header.active_count is {int(structure.header['active_count'])}")
+        problems.append(
+            f"leaves: {len(ids)} primitives, header.active_count is {int(structure.header['active_count'])}"
+        )
     geometry, _ = structure.geometry_and_primitive(ids)
     flags = structure.geometries["flags"].astype(np.int64)
     expected = np.where(flags & 1, layout.ID_OPAQUE, 0) | np.where(flags & 2, layout.ID_NO_DUPLICATE, 0)

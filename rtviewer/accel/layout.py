@@ -5,8 +5,8 @@ A structure is its bytes. Offsets are from its first byte and multiples of 64; n
 carry it.
 
 Node (256 bytes), eight children as structure of arrays: bounds per axis, child reference, octant order. An empty lane
-has minimum +inf, maximum -inf and child 0 (the root is never a child). A reference >= 0 is a node index, larger than its
-parent's; a negative one is a leaf: ``~ref >> 2`` the first leaf element, ``(~ref & 3) + 1`` how many follow.
+has minimum +inf, maximum -inf and child 0 (the root is never a child). A reference >= 0 is a node index, larger than
+its parent's; a negative one is a leaf: ``~ref >> 2`` the first leaf element, ``(~ref & 3) + 1`` how many follow.
 
 Leaf elements are packs of four triangles (160 bytes), packs of four boxes (112 bytes), or single instances (64 bytes).
 A pack lane's id is the primitive's number in the structure (geometries one after the other, counting every input) with
@@ -99,14 +99,16 @@ HEADER = np.dtype(
         ("bounds", "<f4", (2, 3)),
         ("max_abs", "<f4"),
         ("condition", "<f4"),
-        ("reserved", "<u8", (4,)),
+        ("used_size", "<u8"),
+        ("reserved", "<u8", (3,)),
         ("sections", SECTION, (MAX_SECTIONS,)),
     ]
 )
 """``input_count``: primitives or instances given; ``active_count``: those in the tree; ``degenerate_count``: degenerate
 ones among the input (DEG-1). ``depth``: levels of nodes, 0 when there is none. ``bounds``: of the root, +inf to -inf
-when empty. ``max_abs``: largest finite absolute coordinate. ``condition``: largest product of the norms of an instance's
-transform and its inverse (1 for a bottom level); both size the conservative widening of box tests."""
+when empty. ``max_abs``: largest finite absolute coordinate. ``condition``: largest product of the norms of an
+instance's transform and its inverse (1 for a bottom level); both size the conservative widening of box tests.
+``used_size``: bytes in use from the start, a multiple of 256; the rest is room that the build did not need."""
 
 ELEMENT_DTYPES: dict[SectionKind, np.dtype[np.void]] = {
     SectionKind.NODES: NODE,

@@ -1,6 +1,6 @@
 """The node tree as flat arrays, for drawing, listing and walking without an object per node.
 
-Boxes are numbered breadth first: 0 is the root, the children of a box are consecutive, and levels are contiguous ranges.
+Boxes are numbered breadth first: 0 is the root, the children of a box are consecutive, levels are contiguous ranges.
 A box is an inner node or a leaf; what a leaf holds are elements of the structure's leaf section.
 """
 
@@ -68,7 +68,7 @@ class Tree:
         return table
 
     def leaf_items(self, box: int) -> NDArray[np.int64]:
-        """What a leaf holds: (k, 2) int64 rows (geometry, primitive) of a bottom level, (instance, -1) of a top level."""
+        """What a leaf holds: (k, 2) int64 rows (geometry, primitive), or (instance, -1) in a top level."""
         first, count = int(self.first_element[box]), int(self.element_count[box])
         structure = self.structure
         if structure.is_top_level:

@@ -79,10 +79,12 @@ def statistics(structure: Structure, tree: Tree | None = None) -> StructureStati
 
 
 def bytes_by_section(structure: Structure) -> dict[str, int]:
-    """Bytes of each section by name, ``header`` first; ``padding`` is what alignment adds."""
+    """Bytes of each section by name, ``header`` first; ``padding`` is what alignment adds, ``unused`` the room the
+    build did not need."""
     found = {"header": layout.HEADER.itemsize}
     for entry in structure.header["sections"][: int(structure.header["section_count"])]:
         name = SectionKind(int(entry["kind"])).name.lower()
         found[name] = int(entry["element_size"]) * int(entry["count"])
-    found["padding"] = structure.size - sum(found.values())
+    found["padding"] = structure.used_size - sum(found.values())
+    found["unused"] = structure.size - structure.used_size
     return found

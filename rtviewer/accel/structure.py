@@ -48,8 +48,13 @@ class Structure:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Bytes, room that the build did not need included."""
         return len(self.data)
+
+    @property
+    def used_size(self) -> int:
+        """Bytes in use: what a compacting copy leaves. A multiple of 256."""
+        return int(self.header["used_size"])
 
     def section(self, kind: SectionKind) -> NDArray[Any]:
         """Elements of a section as a structured array; empty when there is none."""

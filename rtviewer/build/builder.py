@@ -14,14 +14,17 @@ from numpy.typing import NDArray
 from rtviewer.accel import layout
 from rtviewer.accel.encode import allocate, seal, set_header
 from rtviewer.accel.layout import SectionKind
+from rtviewer.accel.sizes import Counts, result_size, tree_budget
 from rtviewer.accel.structure import Structure
 from rtviewer.build.plan import BuildPlan, plan
 from rtviewer.build.references import InstanceReferences, PrimitiveReferences, instance_references, primitive_references
-from rtviewer.dxr.descs import BlasInputs, InstanceInputs
+from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, InstanceInputs
 from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag
 from rtviewer.dxr.layouts import INSTANCE_DESC, pack_24_8
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.errors import CancelledError
+
+LARGEST_LEAF = layout.MAX_LEAF_ELEMENTS
 
 Progress = Callable[[float], None]
 Cancelled = Callable[[], bool]
@@ -44,9 +47,13 @@ def build_blas(
 
     Raises InvalidInputError for broken rules, StructureError for a flag not there yet, CancelledError.
     """
-    build_plan = plan(flags, AccelerationStructureType.BOTTOM_LEVEL, profile)
+    procedural = any(isinstance(g, AabbsGeometry) for g in inputs.geometries)
+    build_plan = plan(flags, AccelerationStructureType.BOTTOM_LEVEL, profile, procedural=procedural)
     references = primitive_references(inputs, profile)
-    tree = _build_tree(_primitive_bounds(references), references.ids.copy(), build_plan, progress, cancelled)
+    counts = counts_of(inputs)
+    tree = _build_tree(
+        _primitive_bounds(references), references.ids.copy(), build_plan, tree_budget(counts), progress, cancelled
+    )
     leaf_kind = SectionKind.TRIANGLE_PACKS if references.is_triangles else SectionKind.BOX_PACKS
     structure = allocate(
         AccelerationStructureType.BOTTOM_LEVEL,
@@ -56,6 +63,7 @@ def build_blas(
             (leaf_kind, len(tree.packs)),
             (SectionKind.GEOMETRIES, len(references.counts)),
         ],
+        size=result_size(counts),
         name=name or inputs.name,
         address=address,
     )
@@ -91,7 +99,10 @@ def build_tlas(
     """
     build_plan = plan(flags, AccelerationStructureType.TOP_LEVEL, profile)
     references = instance_references(instances, blases, profile)
-    tree = _build_tree(references.bounds.copy(), references.ids.copy(), build_plan, progress, cancelled)
+    counts = Counts(instances=len(instances))
+    tree = _build_tree(
+        references.bounds.copy(), references.ids.copy(), build_plan, tree_budget(counts), progress, cancelled
+    )
     structure = allocate(
         AccelerationStructureType.TOP_LEVEL,
         flags,
@@ -100,6 +111,7 @@ def build_tlas(
             (SectionKind.INSTANCE_LEAVES, len(tree.packs)),
             (SectionKind.INSTANCE_DESCS, len(instances)),
         ],
+        size=result_size(counts),
         name=name,
         address=address,
     )
@@ -117,6 +129,12 @@ def build_tlas(
     return seal(structure)
 
 
+def counts_of(inputs: BlasInputs) -> Counts:
+    """What the size of a bottom-level structure depends on."""
+    boxes = sum(g.primitive_count for g in inputs.geometries if isinstance(g, AabbsGeometry))
+    return Counts(inputs.primitive_count - boxes, boxes, len(inputs.geometries))
+
+
 # --- the tree -----------------------------------------------------------------------------------------------------
 
 
@@ -126,6 +144,8 @@ class _TopNode:
 
     parts: NDArray[np.int64]
     number: int
+    slack: int
+    """Bytes that its subtrees may take beyond their exact cost."""
     children: list[Any] = field(default_factory=list)
     index: int = 0
 
@@ -229,6 +249,7 @@ def _build_tree(
     bounds: NDArray[np.float32],
     ids: NDArray[np.int32],
     build_plan: BuildPlan,
+    budget: int,
     progress: Progress | None,
     cancelled: Cancelled | None,
 ) -> _Tree:
@@ -236,7 +257,7 @@ def _build_tree(
     tree = _Tree(bounds, ids, build_plan, None)
     if not len(ids):
         return tree
-    work = _Work(bounds, ids, build_plan, progress, cancelled)
+    work = _Work(bounds, ids, build_plan, budget, progress, cancelled)
     tree.root = work.run()
     tree.number()
     return tree
@@ -250,20 +271,25 @@ class _Work:
         bounds: NDArray[np.float32],
         ids: NDArray[np.int32],
         build_plan: BuildPlan,
+        budget: int,
         progress: Progress | None,
         cancelled: Cancelled | None,
     ) -> None:
-        self.bounds, self.ids, self.plan = bounds, ids, build_plan
+        self.bounds, self.ids, self.plan, self.budget = bounds, ids, build_plan, budget
         self.progress, self.cancelled = progress, cancelled
         self.cancel = np.zeros(1, np.uint8)
         self.done = 0
 
     def run(self) -> _TopNode | _Subtree:
-        if len(self.ids) <= self.plan.grain:
-            return self._subtree(0, len(self.ids))
+        from rtviewer.kernels.exact_cost import node_cost
+
+        count = len(self.ids)
+        slack = self.budget - node_cost(count, self.plan.pack_width, self.plan.element_size)
+        if count <= self.plan.grain:
+            return self._subtree(0, count, slack)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             tasks: dict[Future[Any], tuple[_TopNode | None, int, int, int]] = {}
-            tasks[pool.submit(self._cut, 0, len(self.ids))] = (None, 0, 0, len(self.ids))
+            tasks[pool.submit(self._cut, 0, count, slack)] = (None, 0, 0, count)
             root: _TopNode | None = None
             try:
                 while tasks:
@@ -280,7 +306,7 @@ class _Work:
                         else:
                             self.done += last - first
                     if self.progress:
-                        self.progress(self.done / len(self.ids))
+                        self.progress(self.done / count)
             except BaseException:
                 self.cancel[0] = 1
                 raise
@@ -290,30 +316,40 @@ class _Work:
     def _submit_children(
         self, pool: ThreadPoolExecutor, tasks: dict[Future[Any], tuple[_TopNode | None, int, int, int]], node: _TopNode
     ) -> None:
+        """Hand out the node's slack in proportion to what each part holds, and send the parts to the pool."""
         node.children = [None] * node.number
+        inner: list[tuple[int, int, int]] = []
         for lane in range(node.number):
             first, last = int(node.parts[lane, 0]), int(node.parts[lane, 1])
-            if last - first <= self.plan.leaf_size:
+            if last - first <= LARGEST_LEAF * self.plan.pack_width:
                 node.children[lane] = _Leaf(first, last)
                 self.done += last - first
-                continue
+            else:
+                inner.append((lane, first, last))
+        total = sum(last - first for _, first, last in inner)
+        for lane, first, last in inner:
+            slack = node.slack * (last - first) // total
             build = self._cut if last - first > self.plan.grain else self._subtree
-            tasks[pool.submit(build, first, last)] = (node, lane, first, last)
+            tasks[pool.submit(build, first, last, slack)] = (node, lane, first, last)
 
     def _stop_if_cancelled(self) -> None:
         if self.cancelled is not None and self.cancelled():
             self.cancel[0] = 1
             raise CancelledError("the build was cancelled")
 
-    def _cut(self, first: int, last: int) -> _TopNode:
+    def _cut(self, first: int, last: int, slack: int) -> _TopNode:
         from rtviewer.kernels.binned_sah import build_top_node
 
         parts = np.zeros((8, 2), np.int64)
-        number = build_top_node(self.bounds, self.ids, first, last, self.plan.leaf_size, self.plan.pack_width, parts)
-        return _TopNode(parts, number)
+        number, left = build_top_node(
+            self.bounds, self.ids, first, last, self.plan.leaf_size, self.plan.pack_width, self.plan.element_size,
+            slack, parts,
+        )  # fmt: skip
+        return _TopNode(parts, number, left)
 
-    def _subtree(self, first: int, last: int) -> _Subtree:
+    def _subtree(self, first: int, last: int, slack: int) -> _Subtree:
         from rtviewer.kernels.binned_sah import build_range
+        from rtviewer.kernels.exact_cost import node_cost
 
         count = last - first
         # A node that is not full has only leaves of one pack below it, a full one has eight children, so nodes stay
@@ -322,7 +358,8 @@ class _Work:
         nodes = np.empty((capacity, 64), np.float32)
         packs = np.empty((count, 2), np.int32)
         node_count, pack_count, depth = build_range(
-            self.bounds, self.ids, first, last, self.plan.leaf_size, self.plan.pack_width,
+            self.bounds, self.ids, first, last, self.plan.leaf_size, self.plan.pack_width, self.plan.element_size,
+            node_cost(count, self.plan.pack_width, self.plan.element_size) + slack,
             nodes, nodes.view(np.int32), packs, self.cancel,
         )  # fmt: skip
         if node_count == 0:

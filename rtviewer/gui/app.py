@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import threading
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
+
+from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
@@ -135,16 +138,22 @@ def run(
     screenshot: Path | str | None = None,
     panes: Sequence[str] = (),
     *,
+    profile: Profile = DEFAULT_PROFILE,
     settings_folder: Path | None = None,
 ) -> int:
     """Open the window, on ``path`` if given; returns the exit code. With ``screenshot``, draw it once to that file.
 
-    ``panes``: names of docks to bring to the front. Raises RtviewerError for a name that no dock has.
+    ``panes``: names of docks to bring to the front; ``profile``: what rules are checked against. Raises RtviewerError for a name that no dock has.
     """
     application = boot()
     from PySide6.QtCore import QTimer
 
+    shot_folder = None
+    if screenshot is not None and settings_folder is None:  # the same picture on every machine
+        shot_folder = tempfile.TemporaryDirectory(prefix="rtviewer-")
+        settings_folder = Path(shot_folder.name)
     window = make_window(open_settings(settings_folder))
+    window.session.set_profile(profile)
     window.show_panes(panes)
     install_exception_hooks(window)
     shot = None
@@ -163,4 +172,6 @@ def run(
 
     QTimer.singleShot(WARM_UP_DELAY_MS, window, start)
     code = application.exec()
+    if shot_folder is not None:
+        shot_folder.cleanup()
     return shot.exit_code if shot is not None else code

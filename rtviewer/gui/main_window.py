@@ -119,6 +119,7 @@ class MainWindow(QMainWindow):
         column.setSpacing(0)
         column.addWidget(self.banner)
         column.addWidget(self.splitter, 1)
+        column.addWidget(self.trace_view.read_out)
         self.setCentralWidget(centre)
 
     def _make_docks(self, context: PaneContext) -> None:

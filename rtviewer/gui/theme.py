@@ -1,7 +1,7 @@
-"""Light and dark appearance: palettes, colours with a meaning, icons. Fusion everywhere, because only it obeys palettes.
+"""Light and dark appearance: palettes, colours with a meaning, icons. Fusion everywhere: only it obeys palettes.
 
-The platform may not know its colour scheme (bare X11 says Unknown), so the choice is ours: system, light or dark. One hue
-stands for each verdict family, the same in log, 3D and legend; hues come from a palette made for colour-blind eyes
+The platform may not know its colour scheme (bare X11 says Unknown), so the choice is ours: system, light or dark. One
+hue stands for each verdict family, the same in log, 3D and legend; hues come from a palette made for colour-blind eyes
 (Okabe and Ito, 2008), and an icon or a word always stands beside them.
 """
 
@@ -51,10 +51,12 @@ class Theme:
     border: str
     accent: str
     accent_text: str
+    selection: str
     warning: str
     error: str
     view: str
     view_text: str
+    veil: str
     mesh: str
     wire: str
     families: dict[str, str] = field(default_factory=dict)
@@ -71,10 +73,12 @@ DARK = Theme(
     border="#3a3f47",
     accent="#4ea1f3",
     accent_text="#0b1621",
+    selection="#2c4a68",
     warning="#e6b450",
     error="#f07178",
     view="#15171a",
     view_text="#c3cad4",
+    veil="rgba(21, 23, 26, 190)",
     mesh="#a7adb6",
     wire="#0d0f12",
     families={
@@ -97,10 +101,12 @@ LIGHT = Theme(
     border="#c9ced6",
     accent="#0b6bcb",
     accent_text="#ffffff",
+    selection="#cfe3f8",
     warning="#8a5a00",
     error="#b3261e",
     view="#e3e6ea",
     view_text="#30363d",
+    veil="rgba(241, 242, 244, 200)",
     mesh="#b9bec6",
     wire="#3c434c",
     families={
@@ -141,8 +147,8 @@ def palette_of(theme: Theme) -> QPalette:
         role.Button: theme.raised,
         role.ButtonText: theme.text,
         role.BrightText: theme.error,
-        role.Highlight: theme.accent,
-        role.HighlightedText: theme.accent_text,
+        role.Highlight: theme.selection,
+        role.HighlightedText: theme.text,
         role.Link: theme.accent,
         role.LinkVisited: theme.accent,
         role.PlaceholderText: theme.muted,
@@ -183,7 +189,8 @@ def style_sheet(theme: Theme) -> str:
     QLabel[role="empty"] {{ color: {theme.muted}; padding: 16px; }}
     QLabel[role="refusal"] {{ color: {theme.error}; background: {theme.base}; border-left: 3px solid {theme.error};
         padding: 4px 8px; }}
-    QLabel[role="overlay"] {{ color: {theme.view_text}; background: transparent; }}
+    QLabel[role="overlay"] {{ color: {theme.view_text}; background: {theme.veil}; padding: 2px 6px;
+        border-radius: 3px; }}
     QFrame[role="banner"] {{ background: {theme.raised}; border-left: 4px solid {theme.error}; }}
     QFrame[role="strip"] {{ background: {theme.window}; border-top: 1px solid {theme.border}; }}
     QToolButton[role="bit"] {{ padding: 2px 0; min-width: 22px; border: 1px solid {theme.border}; border-radius: 3px;

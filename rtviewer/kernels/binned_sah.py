@@ -4,8 +4,14 @@ A node takes a range of references, splits the largest part again and again unti
 leaf or another node. Cost counts packs, not primitives, because a pack is tested in one step. Areas and centroids are
 float64, so that coordinates near the end of float32 neither overflow nor turn into NaN.
 
-References are ``bounds`` (n, 6) float32 (minimum, maximum) and ``ids`` (n,) int32, permuted in place, so that a leaf is a
-range. Ranges of different calls are disjoint: calls may run in parallel, and the result depends on the input only.
+Bytes are bounded by construction. Every range knows its exact cost: what it takes when it is cut into eight nearly
+equal parts at multiples of a pack, all the way down (``exact_cost``). A cut by area is taken while the surplus it
+costs over that fits into the budget; when it does not, the range is cut exactly, which costs nothing more. So a build
+can run out of budget, never over it.
+
+References are ``bounds`` (n, 6) float32 (minimum, maximum) and ``ids`` (n,) int32, permuted in place, so that a leaf
+is a range. Ranges of different calls are disjoint: calls may run in parallel, and the result depends on the input
+only.
 """
 
 from __future__ import annotations
@@ -13,9 +19,9 @@ from __future__ import annotations
 import numpy as np
 
 from rtviewer.kernels import jit
+from rtviewer.kernels.exact_cost import MOST_ELEMENTS, NODE_BYTES, WIDTH, node_cost, parts_cost
 
 BINS = 32
-WIDTH = 8
 LARGEST = 3.0e38
 """Infinite bounds count as this when splits are chosen; nodes keep them infinite (INA-8)."""
 
@@ -225,7 +231,7 @@ def write_order(nodes, children, node, number):
 
 @jit
 def octant_key(nodes, node, lane, octant):
-    """How far along the octant's diagonal a lane's centre is; bit k of ``octant``: direction component k is positive."""
+    """How far along the octant's diagonal a lane's centre is; bit k of ``octant``: component k is positive."""
     key = 0.0
     for axis in range(3):
         centre = clamped(nodes[node, 16 * axis + lane]) + clamped(nodes[node, 16 * axis + 8 + lane])
@@ -234,11 +240,105 @@ def octant_key(nodes, node, lane, octant):
 
 
 @jit
-def build_range(bounds, ids, first, last, leaf_size, pack_width, nodes, children, packs, cancel):
+def select(bounds, ids, first, last, position, axis):
+    """Reorder a range so that centroids before ``position`` are not larger than those from it on (quickselect)."""
+    while last - first > 1:
+        a, b = centroid(bounds, first, axis), centroid(bounds, last - 1, axis)
+        c = centroid(bounds, (first + last) >> 1, axis)
+        pivot = max(min(a, b), min(max(a, b), c))
+        below, at, above = first, first, last
+        while at < above:
+            value = centroid(bounds, at, axis)
+            if value < pivot:
+                swap(bounds, ids, below, at)
+                below += 1
+                at += 1
+            elif value > pivot:
+                above -= 1
+                swap(bounds, ids, at, above)
+            else:
+                at += 1
+        if position < below:
+            last = below
+        elif position >= above:
+            first = above
+        else:
+            return
+
+
+@jit
+def largest_axis(bounds, first, last):
+    """The axis along which the centroids of a range spread most."""
+    best, spread = 0, -1.0
+    for axis in range(3):
+        low, high = np.inf, -np.inf
+        for reference in range(first, last):
+            value = centroid(bounds, reference, axis)
+            low, high = min(low, value), max(high, value)
+        if high - low > spread:
+            best, spread = axis, high - low
+    return best
+
+
+@jit
+def cut_exactly(bounds, ids, first, last, pack_width, parts):
+    """Cut a range into up to eight parts of nearly equal numbers of whole packs, by medians; returns how many."""
+    packs = (last - first + pack_width - 1) // pack_width
+    edges = np.empty(WIDTH + 1, np.int64)
+    for k in range(WIDTH + 1):
+        edges[k] = min(first + (k * (packs // WIDTH) + min(k, packs % WIDTH)) * pack_width, last)
+    step = WIDTH
+    while step > 1:
+        for k in range(0, WIDTH, step):
+            begin, middle, end = edges[k], edges[k + step // 2], edges[k + step]
+            if begin < middle < end:
+                select(bounds, ids, begin, end, middle, largest_axis(bounds, begin, end))
+        step //= 2
+    number = 0
+    for k in range(WIDTH):
+        if edges[k + 1] > edges[k]:
+            parts[number, 0], parts[number, 1] = edges[k], edges[k + 1]
+            number += 1
+    return number
+
+
+@jit
+def cut_within(
+    bounds, ids, first, last, leaf_size, pack_width, element_size, slack, parts, boxes,
+    bin_boxes, bin_counts, right_costs,
+):  # fmt: skip
+    """Cut a range into a node's parts by area if the surplus fits into ``slack``, else exactly.
+
+    Returns (parts, slack left).
+    """
+    exact = node_cost(last - first, pack_width, element_size)
+    number = split_node(
+        bounds, ids, first, last, leaf_size, pack_width, parts, boxes, bin_boxes, bin_counts, right_costs
+    )
+    surplus = parts_cost(parts, number, leaf_size, pack_width, element_size) - exact
+    if surplus > slack:
+        number = cut_exactly(bounds, ids, first, last, pack_width, parts)
+        surplus = parts_cost(parts, number, leaf_size, pack_width, element_size) - exact
+    return number, slack - surplus
+
+
+@jit
+def is_leaf(count, leaf_size, pack_width, element_size, slack):
+    """Whether a part becomes a leaf: when it is small, or when there is no room left for a node that it could do
+    without."""
+    if count <= leaf_size:
+        return True
+    packs = (count + pack_width - 1) // pack_width
+    return packs <= MOST_ELEMENTS and slack < NODE_BYTES
+
+
+@jit
+def build_range(bounds, ids, first, last, leaf_size, pack_width, element_size, budget, nodes, children, packs, cancel):
     """Build the subtree of a range; returns (nodes, leaf elements, levels), or zeros when cancelled.
 
-    ``nodes`` (capacity, 64) float32 and ``children``, the same memory as int32, receive nodes from row 0, parents before
-    children. ``packs`` (capacity, 2) int32 receives the range of references of each leaf element, from row 0.
+    ``budget``: bytes that nodes and leaf elements may take, at least ``node_cost`` of the range.
+    ``nodes`` (capacity, 64) float32 and ``children``, the same memory as int32, receive nodes from row 0, parents
+    before children. ``packs`` (capacity, 2) int32 receives the range of references of each leaf element, from row 0.
     ``cancel`` (1,) uint8: not 0 asks to stop.
     """
     bin_boxes = np.empty((3, BINS, 6), np.float64)
@@ -249,6 +349,7 @@ def build_range(bounds, ids, first, last, leaf_size, pack_width, nodes, children
     pending = np.empty((last - first + 2, 4), np.int64)  # node, first, last, level
     pending[0, 0], pending[0, 1], pending[0, 2], pending[0, 3] = 0, first, last, 1
     waiting, node_count, pack_count, levels = 1, 1, 0, 0
+    slack = budget - node_cost(last - first, pack_width, element_size)
     while waiting > 0:
         if cancel[0] != 0:
             return 0, 0, 0
@@ -256,22 +357,25 @@ def build_range(bounds, ids, first, last, leaf_size, pack_width, nodes, children
         node, begin, end = pending[waiting, 0], pending[waiting, 1], pending[waiting, 2]
         level = pending[waiting, 3]
         levels = max(levels, level)
-        number = split_node(
-            bounds, ids, begin, end, leaf_size, pack_width, parts, boxes, bin_boxes, bin_counts, right_costs
-        )
+        number, slack = cut_within(
+            bounds, ids, begin, end, leaf_size, pack_width, element_size, slack, parts, boxes,
+            bin_boxes, bin_counts, right_costs,
+        )  # fmt: skip
         clear_node(nodes, children, node)
         for lane in range(number):
             exact_bounds(bounds, parts[lane, 0], parts[lane, 1], nodes, node, lane)
             size = parts[lane, 1] - parts[lane, 0]
-            if size > leaf_size:
-                children[node, 48 + lane] = node_count
-                pending[waiting, 0], pending[waiting, 1] = node_count, parts[lane, 0]
-                pending[waiting, 2], pending[waiting, 3] = parts[lane, 1], level + 1
-                waiting += 1
-                node_count += 1
-            else:
+            if is_leaf(size, leaf_size, pack_width, element_size, slack):
                 children[node, 48 + lane] = leaf_reference(pack_count, (size + pack_width - 1) // pack_width)
                 pack_count = write_leaf(packs, pack_count, parts[lane, 0], parts[lane, 1], pack_width)
+                continue
+            if (size + pack_width - 1) // pack_width <= MOST_ELEMENTS:
+                slack -= NODE_BYTES  # it could have been a leaf
+            children[node, 48 + lane] = node_count
+            pending[waiting, 0], pending[waiting, 1] = node_count, parts[lane, 0]
+            pending[waiting, 2], pending[waiting, 3] = parts[lane, 1], level + 1
+            waiting += 1
+            node_count += 1
         write_order(nodes, children, node, number)
     return node_count, pack_count, levels
 
@@ -292,13 +396,16 @@ def write_leaf(packs, pack_count, first, last, pack_width):
 
 
 @jit
-def build_top_node(bounds, ids, first, last, leaf_size, pack_width, parts):
-    """One node's parts, for the levels that Python distributes over threads; returns how many."""
+def build_top_node(bounds, ids, first, last, leaf_size, pack_width, element_size, slack, parts):
+    """One node's parts, for the levels that Python distributes over threads; returns (parts, slack left)."""
     bin_boxes = np.empty((3, BINS, 6), np.float64)
     bin_counts = np.empty((3, BINS), np.int64)
     right_costs = np.empty(BINS, np.float64)
     boxes = np.empty((WIDTH, 6), np.float64)
-    return split_node(bounds, ids, first, last, leaf_size, pack_width, parts, boxes, bin_boxes, bin_counts, right_costs)
+    return cut_within(
+        bounds, ids, first, last, leaf_size, pack_width, element_size, slack, parts, boxes,
+        bin_boxes, bin_counts, right_costs,
+    )  # fmt: skip
 
 
 @jit

@@ -1,9 +1,9 @@
 """Box tests: a conservative one for nodes, and the exact one that makes a procedural box a candidate.
 
-Nodes (TRI-7). The triangle test shears in float32, so a ray may be granted a triangle although its exact line passes the
-triangle's box by a rounding error. The node test must not be stricter: planes are moved outward by ``margin``, an upper
-bound of that error, which costs nothing because it goes into the origin; slab distances get a relative allowance for
-their three roundings. An axis with direction 0 tests the closed interval: with reciprocal +inf the two distances
+Nodes (TRI-7). The triangle test shears in float32, so a ray may be granted a triangle although its exact line passes
+the triangle's box by a rounding error. The node test must not be stricter: planes are moved outward by ``margin``, an
+upper bound of that error, which costs nothing because it goes into the origin; slab distances get a relative allowance
+for their three roundings. An axis with direction 0 tests the closed interval: with reciprocal +inf the two distances
 become -inf and +inf inside and are of one sign outside. An axis whose direction is so small that the reciprocal
 overflows says nothing, which is conservative.
 """

@@ -81,6 +81,4 @@ def covers(u, v, w, det, ax, ay, bx, by, cx, cy):
         return False
     if v == 0.0 and not owns_edge(sign, np.float64(ax) - np.float64(cx), np.float64(ay) - np.float64(cy)):
         return False
-    if w == 0.0 and not owns_edge(sign, np.float64(bx) - np.float64(ax), np.float64(by) - np.float64(ay)):
-        return False
-    return True
+    return w != 0.0 or owns_edge(sign, np.float64(bx) - np.float64(ax), np.float64(by) - np.float64(ay))

@@ -79,8 +79,8 @@ ENTRY_PLACE = 16
 """int64: parent node * 8 + lane, -1 for a root."""
 ENTRY_SIZE = 24
 
-# A slab (``ray_box.set_slab``): per axis, 16 bytes of float32: origin for low planes, for high planes, reciprocal, sign.
-# A shear (``ray_triangle.set_shear``): 32 bytes of float32: origin along kx, ky, kz; Sx, Sy, Sz; scale.
+# A slab (``ray_box.set_slab``): per axis, 16 bytes of float32: origin for low planes, for high planes, reciprocal,
+# sign. A shear (``ray_triangle.set_shear``): 32 bytes of float32: origin along kx, ky, kz; Sx, Sy, Sz; scale.
 SHEAR_SCALE = 24
 
 # A log: 40 bytes of int64.

@@ -2,8 +2,8 @@
 
 Each is one intrinsic that emits all its LLVM vector instructions at once; LLVM does not vectorise the lane loops by
 itself, and many small intrinsics cost compile time. Only generic vector types are used, so every processor gets code,
-and every lane does the same float32 operations in the same order as ``boxes_portable`` and ``triangles_portable``, which
-run where the JIT is off and which tests compare bit for bit.
+and every lane does the same float32 operations in the same order as ``boxes_portable`` and ``triangles_portable``,
+which run where the JIT is off and which tests compare bit for bit.
 """
 
 from __future__ import annotations
@@ -174,9 +174,9 @@ if numba.config.DISABLE_JIT:
         return (int(mask) & -int(mask)).bit_length() - 1
 else:
     boxes = _boxes_intrinsic
-    """boxes(node, slab, t_min, end, out) -> mask. ``node`` address of a node, ``slab`` of a slab (``ray_box.set_slab``),
-    ``t_min`` and widened ``end`` float32; ``out`` address of 16 float32 that receive eight entries and eight exits. Bits
-    0-7: children the ray meets inside the interval; bits 8-15: occupied lanes."""
+    """boxes(node, slab, t_min, end, out) -> mask. ``node`` address of a node, ``slab`` of a slab
+    (``ray_box.set_slab``), ``t_min`` and widened ``end`` float32; ``out`` address of 16 float32 that receive eight
+    entries and eight exits. Bits 0-7: children the ray meets inside the interval; bits 8-15: occupied lanes."""
     triangles = _triangles_intrinsic
     """triangles(pack, kx, ky, kz, shear) -> mask. Byte offsets of the axes in a corner; ``shear`` address of a shear
     (``ray_triangle.set_shear``). Bits 0-3: lanes that float32 edge values do not reject; bits 4-7: used lanes."""

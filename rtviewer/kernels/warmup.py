@@ -30,7 +30,7 @@ def compile_all(progress: Callable[[float, str], None] | None = None) -> None:
 
 
 def _builder() -> None:
-    from rtviewer.kernels import binned_sah, leaves
+    from rtviewer.kernels import binned_sah, exact_cost, leaves
 
     corners = np.zeros((1, 3, 3), np.float32)
     ids, flags = np.zeros(1, np.int32), np.zeros(1, np.int32)
@@ -38,10 +38,11 @@ def _builder() -> None:
     leaves.triangle_bounds(corners, ids, bounds)
     nodes, packs = np.zeros((2, 64), np.float32), np.zeros((1, 2), np.int32)
     children = nodes.view(np.int32)
-    binned_sah.build_range(bounds, ids, 0, 1, 8, 4, nodes, children, packs, np.zeros(1, np.uint8))
+    binned_sah.build_range(bounds, ids, 0, 1, 8, 4, 160, 4096, nodes, children, packs, np.zeros(1, np.uint8))
     binned_sah.relocate(children, 1, 0, 0, children)
     parts = np.zeros((8, 2), np.int64)
-    binned_sah.build_top_node(bounds, ids, 0, 1, 8, 4, parts)
+    binned_sah.build_top_node(bounds, ids, 0, 1, 8, 4, 160, 4096, parts)
+    exact_cost.node_cost(1, 4, 160)
     binned_sah.write_top_node(bounds, parts, 0, np.zeros(8, np.int32), nodes, children, 0)
     binned_sah.leaf_reference(0, 1)
     from rtviewer.accel import layout

@@ -40,5 +40,6 @@ def any_hit_calls(log: Walk) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         events["verdict"], [int(v) for v in ANY_HIT_RAN]
     )
     before = np.concatenate([[0], np.cumsum(called)])
-    rows = np.stack([events[called][name].astype(np.int64) for name in ("instance", "geometry", "primitive", "hit_kind")], 1)
+    names = ("instance", "geometry", "primitive", "hit_kind")
+    rows = np.stack([events[called][name].astype(np.int64) for name in names], 1)
     return before[log.offsets].astype(np.int64), rows

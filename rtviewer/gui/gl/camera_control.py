@@ -121,3 +121,12 @@ def clip_range(camera: Camera, bounds: NDArray[np.float64] | None) -> tuple[floa
     if camera.orthographic_height is not None:
         return distance - 4 * radius, far
     return max(distance - 1.5 * radius, far * 2e-4), far
+
+
+def pixel_of(camera: Camera, width: int, height: int, point: NDArray[np.float64]) -> tuple[float, float] | None:
+    """Where an image shows a world point, in pixels from its top left corner; None outside it or behind the eye."""
+    clip = view_to_clip(camera, width / height, 1e-3, 1e3) @ world_to_view(camera) @ np.append(point, 1.0)
+    if clip[3] <= 0:
+        return None
+    x, y = clip[:2] / clip[3]
+    return ((x + 1) / 2 * width, (1 - y) / 2 * height) if abs(x) <= 1 and abs(y) <= 1 else None

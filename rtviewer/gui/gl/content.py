@@ -338,7 +338,7 @@ class SceneContent:
         assert self.prepared is not None
         base = np.array(rgba(self.theme.mesh if self.theme else "#a0a0a0")[:3], np.float32)
         return (
-            0.55 * base + 0.45 * self.prepared.tints[numbers]
+            0.72 * base + 0.28 * self.prepared.tints[numbers]
             if len(self.prepared.tints)
             else base[None].repeat(len(numbers), 0)
         )

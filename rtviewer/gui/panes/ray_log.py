@@ -28,10 +28,11 @@ def result_text(log: RayLog) -> str:
     """What the ray ended with, and the record it selects with the formula filled in."""
     result = log.result
     if not result.hit:
-        return f"Miss. {result.formula}"
+        return f"Miss\n{result.formula}"
     return (
-        f"Hit at t = {result.t:.6g}: instance {result.instance_index} (ID {result.instance_id}), geometry "
-        f"{result.geometry_index}, primitive {result.primitive_index}, {hit_kind_text(result.hit_kind)}. {result.formula}"
+        f"Hit at t = {result.t:.6g}: instance {result.instance_index} (ID {result.instance_id}), "
+        f"geometry {result.geometry_index}, primitive {result.primitive_index}, {hit_kind_text(result.hit_kind)}\n"
+        f"{result.formula}"
     )
 
 
@@ -45,7 +46,7 @@ class RayLogPane(Pane):
         self.table = make_table(self.model, "Ray log", sortable=False)
         self.table.setIconSize(QSize(14, 14))
         self.table.selectionModel().currentRowChanged.connect(self._row_chosen)
-        self.result = label("", "heading", wrap=True)
+        self.result = label("", wrap=True)
         self.result.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.ray = label("", "muted")
         self.ray.setFont(monospaced(-1))

@@ -12,7 +12,7 @@ from rtviewer.session.image import ImageBuffer, pixel_ray, trace_settings
 from rtviewer.session.raylog import hit_kind_text
 from rtviewer.trace.request import TraceResult
 
-COLUMNS = 4
+COLUMNS = 7
 """Fields side by side."""
 COUNTER_LABELS = {
     Counter.TLAS_NODES_VISITED: "TLAS nodes",

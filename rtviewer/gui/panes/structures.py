@@ -32,7 +32,7 @@ def structure_columns(world: World) -> list[Column]:
     names = [s.name or ("TLAS" if i < 0 else f"BLAS {i}") for i, s in zip(indices, structures, strict=True)]
     headers = [s.header for s in structures]
     return [
-        Column("Structure", column(names), "Name; TLAS is the top-level structure, BLAS a bottom-level one", numeric=False),
+        Column("Structure", column(names), "TLAS is the top-level structure, BLAS a bottom-level one", numeric=False),
         Column(
             "Inputs", column([int(h["input_count"]) for h in headers], np.int64),
             "Primitives of a BLAS, instances of the TLAS", lambda v: f"{v:,}",

@@ -1,14 +1,15 @@
-"""The traced picture: coarse first, zoom and pan, legend and range below, and what is under the cursor in a fixed place."""
+"""The traced picture: coarse first, zoom and pan, legend and range below, and a read-out in a fixed place."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QPointF, QSize, Qt, QTimer
+from PySide6.QtCore import QPointF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QResizeEvent
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from rtviewer.gui.binding import follow, listen, quiet, show_choice
+from rtviewer.gui.gl import camera_control
 from rtviewer.gui.panes.pane import Pane, PaneContext, label
 from rtviewer.gui.panes.read_out import ReadOut
 from rtviewer.gui.theme import Theme
@@ -28,6 +29,8 @@ PERCENTILES = (1.0, 99.0)
 class TraceCanvas(pg.GraphicsLayoutWidget):
     """The picture in a view box; pixel (0, 0) is top left and one unit is one traced pixel."""
 
+    resized = Signal()
+
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName("Trace view")
@@ -40,6 +43,10 @@ class TraceCanvas(pg.GraphicsLayoutWidget):
         self.mark.setVisible(False)
         self.mark.setAcceptedMouseButtons(Qt.MouseButton.NoButton)
         self.box.addItem(self.mark)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.resized.emit()
 
     def show_whole(self, width: int, height: int) -> None:
         self.box.setRange(xRange=(0, width), yRange=(0, height), padding=0.0)
@@ -66,14 +73,15 @@ class TraceView(Pane):
         self.empty = label(EMPTY, "empty", wrap=True)
         self.empty.setParent(self.canvas)
         self.read_out = ReadOut(context)
+        """Stands below both views: the window places it."""
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.canvas, 1)
         column.addWidget(self._strip())
-        column.addWidget(self.read_out)
         self._resized = QTimer(self, singleShot=True, interval=RESIZE_MS)
         self._resized.timeout.connect(self._ask_for_size)
+        self.canvas.resized.connect(self._canvas_resized)
         listen(
             self,
             self.session,
@@ -140,7 +148,8 @@ class TraceView(Pane):
             self.canvas.image.clear()
             self.canvas.mark.setVisible(False)
             self.read_out.show_pixel(None, None)
-        self.legend.setVisible(is_open)
+        if not is_open:
+            self.legend.set_legend(None)
 
     def _picture_changed(self, event: PictureChanged) -> None:
         shaded, buffer = event.shaded, event.buffer
@@ -215,24 +224,22 @@ class TraceView(Pane):
             self.session.pick_pixel(*pixel, buffer.width, buffer.height)
 
     def _mark(self, _: LogChanged | None) -> None:
-        """Stand on the picked pixel, as long as the picture shows it."""
-        pick, buffer = self.session.state.pick, self.shown_buffer
-        if pick is None or buffer is None:
-            self.canvas.mark.setVisible(False)
-            return
-        self.canvas.mark.setPos(
-            (pick.x + 0.5) * buffer.width / pick.width, (pick.y + 0.5) * buffer.height / pick.height
-        )
-        self.canvas.mark.setVisible(True)
+        """Stand on the picked pixel, or where the picture shows the hit of a ray that was pinned or typed."""
+        pick, buffer, log = self.session.state.pick, self.shown_buffer, self.session.log
+        place = None
+        if pick is not None and buffer is not None:
+            place = ((pick.x + 0.5) * buffer.width / pick.width, (pick.y + 0.5) * buffer.height / pick.height)
+        elif log is not None and buffer is not None and log.result.hit:
+            hit = np.asarray(log.origin) + log.result.t * np.asarray(log.direction)
+            place = camera_control.pixel_of(buffer.camera, buffer.width, buffer.height, hit)
+        self.canvas.mark.setVisible(place is not None)
+        if place is not None:
+            self.canvas.mark.setPos(*place)
 
     # Size
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def _canvas_resized(self) -> None:
         self._resized.start()
-        QTimer.singleShot(0, self._place_empty)
-
-    def _place_empty(self) -> None:
         self.empty.setGeometry(self.canvas.rect())
 
     def device_size(self) -> tuple[int, int]:

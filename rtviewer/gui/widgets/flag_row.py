@@ -49,7 +49,7 @@ class FlagRow(QWidget):
         self._set_note("muted", meaning.text)
 
     def show_state(self, on: bool, unavailable: str = "", conflict: str = "") -> None:
-        """``unavailable``: why it cannot be set in this profile (disables it); ``conflict``: the rule it would break."""
+        """``unavailable``: why the profile has it not (disables it); ``conflict``: the rule it would break."""
         self._on = on
         show_checked(self.box, on)
         self.box.setEnabled(not unavailable)

@@ -10,6 +10,7 @@ import pytest
 
 from rtviewer.accel.invariants import check
 from rtviewer.accel.layout import PRIMITIVE_BITS, UNUSED_LANE
+from rtviewer.accel.sizes import Counts, result_size, tree_budget
 from rtviewer.accel.stats import statistics
 from rtviewer.build.builder import build_blas, build_tlas
 from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, InstanceInputs, TrianglesGeometry
@@ -183,4 +184,58 @@ def test_a_build_can_be_cancelled_and_tells_its_progress() -> None:
 
 def test_used_bytes_stay_low() -> None:
     structure = build_blas(BlasInputs((soup(50_000),)))
-    assert structure.size / 50_000 < 64
+    assert structure.used_size / 50_000 < 64
+
+
+def adversarial(kind: str, count: int) -> TrianglesGeometry:
+    """Shapes that tempt a cut by area into nearly empty packs."""
+    random = np.random.default_rng(7)
+    centre = random.random((count, 3))
+    size = np.full(count, 1e-3)
+    if kind == "sparse pairs":
+        centre = np.repeat(random.random((count // 2 + 1, 3)) * 1e3, 2, 0)[:count]
+        size[:] = 0.1
+    elif kind == "exponential":
+        centre = 2.0 ** (np.arange(count) % 60)[:, None] * np.ones(3)
+        size = centre[:, 0] * 0.1
+    elif kind == "one big among small":
+        size[::5] = 10.0
+    elif kind == "fives":
+        centre = np.repeat(random.random((count // 5 + 1, 3)) * 1e2, 5, 0)[:count]
+    corners = centre[:, None] + size[:, None, None] * random.normal(0, 1, (count, 3, 3))
+    return TrianglesGeometry(corners.reshape(-1, 3).astype(np.float32))
+
+
+@pytest.mark.rule("PRE-2", "PRE-6", "POST-8", "BLD-8")
+@pytest.mark.parametrize("kind", ["sparse pairs", "exponential", "one big among small", "fives"])
+@pytest.mark.parametrize("count", [1, 5, 9, 10, 13, 17, 18, 29, 129, 1000, 40_009])
+def test_no_input_takes_more_than_the_bound(kind: str, count: int) -> None:
+    structure = build_blas(BlasInputs((adversarial(kind, count),)))
+    assert check(structure) == []
+    assert structure.size == result_size(Counts(triangles=count, geometries=1))
+    assert structure.used_size <= structure.size
+    assert structure.size <= 72 * count + 2048
+    np.testing.assert_array_equal(leaf_ids(structure), np.arange(count))
+
+
+def test_some_adversary_reaches_the_bound() -> None:
+    """Otherwise the test above would hold for a builder that keeps no budget."""
+    count = 40_009
+    structure = build_blas(BlasInputs((adversarial("fives", count),)))
+    tree = len(structure.nodes) * 256 + len(structure.triangle_packs) * 160
+    assert tree > 0.97 * tree_budget(Counts(triangles=count))
+
+
+@pytest.mark.parametrize(("make", "field"), [(soup, "triangles"), (boxes, "boxes")])
+@pytest.mark.parametrize("count", range(1, 60))
+def test_small_structures_keep_the_bound(make, field: str, count: int) -> None:
+    structure = build_blas(BlasInputs((make(count),)))
+    assert check(structure) == []
+    assert structure.used_size <= structure.size == result_size(Counts(**{field: count}, geometries=1))
+
+
+@pytest.mark.parametrize("count", [*range(1, 40), 500, 20_000])
+def test_top_levels_keep_the_bound(count: int) -> None:
+    blas = build_blas(BlasInputs((soup(3),)), address=256)
+    structure = build_tlas(instances_of(count), blases={256: blas})
+    assert structure.used_size <= structure.size == result_size(Counts(instances=count))

@@ -8,7 +8,7 @@ hits = square.trace([(0, 0, 5)], [(0, 0, -1)]).hits
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -17,10 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtviewer.accel.structure import Structure
+from rtviewer.accel import layout
+from rtviewer.accel.encode import allocate, seal, set_header
+from rtviewer.accel.layout import SectionKind
+from rtviewer.accel.structure import Structure, aligned_bytes
 from rtviewer.build.builder import build_blas, build_tlas
 from rtviewer.dxr.descs import IDENTITY, AabbsGeometry, BlasInputs, Geometry, InstanceInputs, TrianglesGeometry
-from rtviewer.dxr.flags import GeometryFlag, InstanceFlag, RayFlag
+from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag, GeometryFlag, InstanceFlag, RayFlag
 from rtviewer.dxr.programs import AnyHitProgram
 from rtviewer.scene.inputs import instance_inputs
 from rtviewer.scene.mesh import Mesh
@@ -152,7 +155,12 @@ class World:
         return trace_reference(self.inputs, self.instances, self.blas_of, rays, settings)
 
     def trace_checked(self, origin: object, direction: object, **more: Any) -> Hits:
-        """Trace, and require the hits of brute force. Not where order decides (any-hit with an end, first hit)."""
+        """Trace, and require the hits of brute force.
+
+        Everything is opaque unless ``ray_flags`` says otherwise, so that DET-5 decides ties; not for traces in which
+        order decides (any-hit that accepts, first hit).
+        """
+        more = {"ray_flags": RayFlag.FORCE_OPAQUE} | more
         hits = self.trace(origin, direction, **more).hits
         assert_same_hits(hits, self.reference(origin, direction, **more).hits)
         return hits
@@ -173,6 +181,11 @@ def _split(origin: object, direction: object, more: dict[str, Any]) -> tuple[Ray
     counters = bool(more.pop("counters", False))
     origins, directions = np.broadcast_arrays(np.atleast_2d(origin), np.atleast_2d(direction))  # type: ignore[call-overload]
     return RayBatch.make(origins, directions, **interval), TraceSettings(**more), counters
+
+
+def with_blas(built: World, number: int, structure: Structure) -> World:
+    """The same world with other bytes at the address of bottom level ``number``; the top level stays as it is."""
+    return replace(built, blases=built.blases | {blas_address(number): structure})
 
 
 def one_blas(*geometries: Geometry, name: str = "") -> Structure:
@@ -213,13 +226,46 @@ def assert_same_hits(found: Hits, wanted: Hits) -> None:
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), f"Hits.{name}")
 
 
+def chain_blas(corners: NDArray[np.float32]) -> Structure:
+    """A bottom level as deep as it can be: a node holds one triangle and the rest below. ``corners`` (n, 3, 3), n > 1.
+
+    No builder would make it on purpose; walks must survive it all the same.
+    """
+    count = len(corners)
+    kinds = (SectionKind.NODES, count - 1), (SectionKind.TRIANGLE_PACKS, count), (SectionKind.GEOMETRIES, 1)
+    structure = allocate(AccelerationStructureType.BOTTOM_LEVEL, BuildFlag.NONE, kinds, name="chain")
+    packs, nodes = structure.section(SectionKind.TRIANGLE_PACKS), structure.section(SectionKind.NODES)
+    packs["id"] = layout.UNUSED_LANE
+    packs["id"][:, 0] = np.arange(count)
+    packs["vertices"][:, :, :, 0] = corners
+    low, high = corners.min(1), corners.max(1)
+    for axis, letter in enumerate("xyz"):
+        below_low = np.minimum.accumulate(low[::-1, axis])[::-1]
+        below_high = np.maximum.accumulate(high[::-1, axis])[::-1]
+        nodes[f"min_{letter}"], nodes[f"max_{letter}"] = np.inf, -np.inf
+        nodes[f"min_{letter}"][:, :2] = np.stack([low[:-1, axis], below_low[1:]], 1)
+        nodes[f"max_{letter}"][:, :2] = np.stack([high[:-1, axis], below_high[1:]], 1)
+    nodes["child"][:, 0] = [~(4 * i) for i in range(count - 1)]
+    nodes["child"][:, 1] = [*range(1, count - 1), ~(4 * (count - 1))]
+    nodes["order"] = np.arange(8, dtype=np.uint32) * np.uint32(0o11111111)  # every octant: lane r comes r-th
+    row = structure.section(SectionKind.GEOMETRIES)
+    row["primitive_count"] = row["active_count"] = count
+    set_header(
+        structure,
+        input_count=count,
+        active_count=count,
+        depth=count - 1,
+        bounds=np.stack([low.min(0), high.max(0)]),
+        max_abs=float(np.abs(corners).max()),
+    )
+    return seal(structure)
+
+
 # --- bytes --------------------------------------------------------------------------------------------------------
 
 
 def writable_copy(structure: Structure) -> Structure:
     """The same bytes, aligned and writable, for tests that damage them."""
-    from rtviewer.accel.structure import aligned_bytes
-
     data = aligned_bytes(structure.size)
     data[:] = structure.data
     return Structure(data, structure.name, structure.address)

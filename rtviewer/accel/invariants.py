@@ -15,21 +15,26 @@ from rtviewer.accel import layout
 from rtviewer.accel.encode import element_size
 from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.structure import Structure
-from rtviewer.dxr.flags import AccelerationStructureType
+from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag
 
 MOST_REPORTED = 20
 
 
 def check(structure: Structure) -> list[str]:
-    """Problems found, one sentence each; empty for a sound structure."""
+    """Problems found, one sentence each; empty for a sound structure.
+
+    A dehydrated one is sound when its topology is: it has no boxes to check (XB-3).
+    """
     problems = _check_header(structure) or _check_sections(structure)
     if problems:
         return problems
-    for part in (_check_counts, _check_references):
+    for part in (_check_counts, _check_references, _check_contents, _check_indexed):
         problems = part(structure)
         if problems:
             return problems[:MOST_REPORTED]
-    problems = _check_boxes(structure) + _check_contents(structure) + _check_order(structure)
+    problems = _check_order(structure) + _check_update(structure)
+    if int(structure.header["state"]) == layout.STATE_LIVE:
+        problems += _check_boxes(structure)
     return problems[:MOST_REPORTED]
 
 
@@ -45,6 +50,8 @@ def _check_header(structure: Structure) -> list[str]:
             problems.append(f"header.{field}: expected {expected}, found {int(header[field])}")
     if int(header["used_size"]) > structure.size:
         problems.append(f"header.used_size: {int(header['used_size'])} exceeds the size {structure.size}")
+    if int(header["state"]) not in (layout.STATE_LIVE, layout.STATE_DEHYDRATED):
+        problems.append(f"header.state: expected 0 or 1, found {int(header['state'])}")
     kinds = (int(AccelerationStructureType.TOP_LEVEL), int(AccelerationStructureType.BOTTOM_LEVEL))
     if int(header["type"]) not in kinds:
         problems.append(f"header.type: expected 0 or 1, found {int(header['type'])}")
@@ -63,10 +70,12 @@ def _check_sections(structure: Structure) -> list[str]:
     problems: list[str] = []
     ranges: list[tuple[int, int]] = [(0, layout.HEADER.itemsize)]
     seen: set[int] = set()
-    wanted = _wanted_sections(structure)
-    for entry in structure.header["sections"][: int(structure.header["section_count"])]:
+    known = {int(kind) for kind in SectionKind}
+    table = structure.header["sections"][: int(structure.header["section_count"])]
+    wanted = _wanted_sections(structure, {int(kind) for kind in table["kind"]})
+    for entry in table:
         kind, size, count, offset = (int(entry[name]) for name in ("kind", "element_size", "count", "offset"))
-        if kind not in [int(k) for k in wanted] or kind in seen:
+        if kind not in known or kind in seen:
             problems.append(f"section table: unexpected section kind {kind}")
             continue
         seen.add(kind)
@@ -81,22 +90,32 @@ def _check_sections(structure: Structure) -> list[str]:
     for (_, end), (begin, _) in pairwise(ranges):
         if begin < end:
             problems.append(f"section table: sections overlap at byte {begin}")
-    if not problems and len(seen) != len(wanted) - (0 if structure.is_top_level else 1):
-        problems.append("section table: a section is missing")
+    problems += [
+        f"section table: {SectionKind(kind).name} is {'missing' if kind in wanted else 'unexpected'}"
+        for kind in seen ^ {int(k) for k in wanted}
+    ]
     return problems
 
 
-def _wanted_sections(structure: Structure) -> tuple[SectionKind, ...]:
+def _wanted_sections(structure: Structure, present: set[int]) -> tuple[SectionKind, ...]:
+    """The sections that type, build flags and leaf kind ask for; of the leaf kinds, the one that is there (BLD-2)."""
     if structure.is_top_level:
         return SectionKind.NODES, SectionKind.INSTANCE_LEAVES, SectionKind.INSTANCE_DESCS
-    # One of the two leaf kinds: BLD-2.
-    return SectionKind.NODES, SectionKind.TRIANGLE_PACKS, SectionKind.BOX_PACKS, SectionKind.GEOMETRIES
+    wanted = [SectionKind.NODES, SectionKind.GEOMETRIES]
+    if SectionKind.INDEXED_PACKS in present:
+        wanted += [SectionKind.INDEXED_PACKS, SectionKind.INDICES, SectionKind.VERTICES]
+    elif SectionKind.BOX_PACKS in present:
+        wanted.append(SectionKind.BOX_PACKS)
+    else:
+        wanted.append(SectionKind.TRIANGLE_PACKS)
+    # The last update may drop the flag; what it needed stays until a compacting copy (CP-15).
+    if structure.build_flags & BuildFlag.ALLOW_UPDATE or SectionKind.UPDATE in present:
+        wanted += [SectionKind.UPDATE, SectionKind.INACTIVE]
+    return tuple(wanted)
 
 
 def _leaf_count(structure: Structure) -> int:
-    if structure.is_top_level:
-        return len(structure.instance_leaves)
-    return len(structure.triangle_packs) + len(structure.box_packs)
+    return len(structure.instance_leaves) if structure.is_top_level else len(structure.packs)
 
 
 def _check_counts(structure: Structure) -> list[str]:
@@ -123,7 +142,7 @@ def _check_counts(structure: Structure) -> list[str]:
         problems.append("GEOMETRIES.active_count: does not add up to header.active_count")
     if len(rows) and len(np.unique(rows["type"])) != 1:
         problems.append("GEOMETRIES.type: more than one kind in a structure (BLD-2)")
-    elif len(rows) and bool(rows["type"][0]) != (structure.section_offset(SectionKind.BOX_PACKS) != 0):
+    elif len(rows) and bool(rows["type"][0]) != structure.is_procedural:
         problems.append("GEOMETRIES.type: does not fit the leaf section")
     return problems
 
@@ -211,13 +230,12 @@ def _element_boxes(structure: Structure) -> tuple[NDArray[np.float64], NDArray[n
     if structure.is_top_level:
         count = len(structure.instance_leaves)
         return np.full((count, 3), np.inf), np.full((count, 3), -np.inf)
-    if len(structure.triangle_packs):
-        packs = structure.triangle_packs
-        corners = packs["vertices"].astype(np.float64)  # pack, corner, axis, lane
-        low, high = corners.min(1), corners.max(1)
-    else:
-        packs = structure.box_packs
+    packs = structure.packs
+    if structure.is_procedural:
         low, high = packs["low"].astype(np.float64), packs["high"].astype(np.float64)
+    else:
+        corners = structure.pack_corners().astype(np.float64)  # pack, corner, axis, lane
+        low, high = corners.min(1), corners.max(1)
     unused = (packs["id"] == layout.UNUSED_LANE)[:, None, :]
     return np.where(unused, np.inf, low).min(2), np.where(unused, -np.inf, high).max(2)
 
@@ -226,12 +244,12 @@ def _check_contents(structure: Structure) -> list[str]:
     """Every active primitive or instance in the leaves exactly once; ids and flags as the tables say."""
     if structure.is_top_level:
         return _check_instances(structure)
-    packs = structure.triangle_packs if len(structure.triangle_packs) else structure.box_packs
+    packs = structure.packs
     ids = packs["id"].ravel()
     ids = ids[ids != layout.UNUSED_LANE]
     number = ids & layout.PRIMITIVE_BITS
     inputs = int(structure.header["input_count"])
-    if (ids < 0).any() or (number >= inputs).any():
+    if (number >= inputs).any():
         return [f"leaves: a primitive number beyond the last ({inputs - 1})"]
     times = np.bincount(number, minlength=inputs)
     problems = [f"primitive {i}: in the leaves {times[i]} times" for i in np.flatnonzero(times > 1)]
@@ -242,7 +260,8 @@ def _check_contents(structure: Structure) -> list[str]:
     geometry, _ = structure.geometry_and_primitive(ids)
     flags = structure.geometries["flags"].astype(np.int64)
     expected = np.where(flags & 1, layout.ID_OPAQUE, 0) | np.where(flags & 2, layout.ID_NO_DUPLICATE, 0)
-    wrong = (ids.astype(np.int64) & ~layout.PRIMITIVE_BITS) != expected[geometry]
+    bits = ids.astype(np.int64) & (layout.ID_OPAQUE | layout.ID_NO_DUPLICATE)
+    wrong = bits != expected[geometry]
     problems += [f"primitive {number[i]}: flag bits differ from its geometry's" for i in np.flatnonzero(wrong)]
     lanes = packs["id"] == layout.UNUSED_LANE
     if (lanes[:, :-1] & ~lanes[:, 1:]).any() or lanes[:, 0].any():
@@ -260,6 +279,34 @@ def _check_instances(structure: Structure) -> list[str]:
     problems = [f"instance {i}: in the leaves {times[i]} times" for i in np.flatnonzero(times > 1)]
     problems += [f"instance {i}: active but not in the leaves" for i in np.flatnonzero(active & (times == 0))]
     problems += [f"instance {i}: inactive but in the leaves" for i in np.flatnonzero(~active & (times > 0))]
+    return problems
+
+
+def _check_indexed(structure: Structure) -> list[str]:
+    """Index rows of the triangles in the tree name vertices that are there."""
+    if structure.is_top_level or not structure.is_indexed:
+        return []
+    rows = structure.section(SectionKind.INDICES)["vertex"]
+    vertices = len(structure.section(SectionKind.VERTICES))
+    if len(rows) != int(structure.header["input_count"]):
+        return [f"INDICES: expected {int(structure.header['input_count'])} rows, found {len(rows)}"]
+    ids = structure.indexed_packs["id"].ravel()
+    number = ids[ids != layout.UNUSED_LANE] & layout.PRIMITIVE_BITS
+    beyond = (rows[number] >= vertices).any(1)
+    return [f"INDICES[{n}]: a vertex beyond the last ({vertices - 1})" for n in number[beyond]]
+
+
+def _check_update(structure: Structure) -> list[str]:
+    """Update data has a record per geometry and a bit per primitive."""
+    if structure.is_top_level or not structure.section_offset(SectionKind.UPDATE):
+        return []
+    problems = []
+    records, bits = structure.section(SectionKind.UPDATE), structure.section(SectionKind.INACTIVE)
+    if len(records) != len(structure.geometries):
+        problems.append(f"UPDATE: expected {len(structure.geometries)} records, found {len(records)}")
+    inputs = int(structure.header["input_count"])
+    if len(bits) != (inputs + 7) // 8:
+        problems.append(f"INACTIVE: expected {(inputs + 7) // 8} bytes, found {len(bits)}")
     return problems
 
 

@@ -74,8 +74,7 @@ class Tree:
         if structure.is_top_level:
             instances = structure.instance_leaves["instance"][first : first + count].astype(np.int64)
             return np.stack([instances, np.full_like(instances, -1)], 1)
-        packs = structure.triangle_packs if len(structure.triangle_packs) else structure.box_packs
-        ids = packs["id"][first : first + count].ravel()
+        ids = structure.packs["id"][first : first + count].ravel()
         geometry, primitive = structure.geometry_and_primitive(ids[ids != UNUSED_LANE])
         return np.stack([geometry, primitive], 1)
 
@@ -86,8 +85,7 @@ class Tree:
             found = np.flatnonzero(structure.instance_leaves["instance"] == first)
             element = int(found[0]) if len(found) else -1
         else:
-            packs = structure.triangle_packs if len(structure.triangle_packs) else structure.box_packs
-            geometry, primitive = structure.geometry_and_primitive(packs["id"].ravel())
+            geometry, primitive = structure.geometry_and_primitive(structure.packs["id"].ravel())
             found = np.flatnonzero((geometry == first) & (primitive == second))
             element = int(found[0]) // 4 if len(found) else -1
         if element < 0:

@@ -59,7 +59,7 @@ def statistics(structure: Structure, tree: Tree | None = None) -> StructureStati
     tree = tree or tree_of(structure)
     header = structure.header
     leaves = tree.node < 0
-    packs = structure.triangle_packs if len(structure.triangle_packs) else structure.box_packs
+    packs = structure.packs
     elements = len(structure.instance_leaves) if structure.is_top_level else len(packs)
     fill = 1.0
     if not structure.is_top_level and len(packs):

@@ -85,6 +85,41 @@ class Structure:
         return self.section(SectionKind.BOX_PACKS)
 
     @cached_property
+    def indexed_packs(self) -> NDArray[np.void]:
+        return self.section(SectionKind.INDEXED_PACKS)
+
+    @property
+    def is_procedural(self) -> bool:
+        """A bottom level of boxes."""
+        return self.section_offset(SectionKind.BOX_PACKS) != 0
+
+    @property
+    def is_indexed(self) -> bool:
+        """A bottom level whose packs hold ids only (MINIMIZE_MEMORY)."""
+        return self.section_offset(SectionKind.INDEXED_PACKS) != 0
+
+    @property
+    def packs(self) -> NDArray[np.void]:
+        """The leaf elements of a bottom level, of whichever kind; each has an ``id`` (4,) int32."""
+        if self.is_procedural:
+            return self.box_packs
+        return self.indexed_packs if self.is_indexed else self.triangle_packs
+
+    def pack_corners(self) -> NDArray[np.float32]:
+        """Corners of the triangles in the packs, (packs, 3, 3, 4) float32 as in TRIANGLE_PACK; 0 in unused lanes."""
+        if not self.is_indexed:
+            corners: NDArray[np.float32] = self.triangle_packs["vertices"]
+            return corners
+        ids = self.indexed_packs["id"]
+        used = ids != layout.UNUSED_LANE
+        number = np.where(used, ids & layout.PRIMITIVE_BITS, 0)
+        positions = self.section(SectionKind.VERTICES)["position"]
+        if not len(positions):
+            return np.zeros((len(ids), 3, 3, 4), np.float32)
+        rows = self.section(SectionKind.INDICES)["vertex"][number]  # pack, lane, corner
+        return np.where(used[:, None, None, :], positions[rows].transpose(0, 2, 3, 1), np.float32(0.0))
+
+    @cached_property
     def geometries(self) -> NDArray[np.void]:
         return self.section(SectionKind.GEOMETRIES)
 

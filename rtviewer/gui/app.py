@@ -143,7 +143,8 @@ def run(
 ) -> int:
     """Open the window, on ``path`` if given; returns the exit code. With ``screenshot``, draw it once to that file.
 
-    ``panes``: names of docks to bring to the front; ``profile``: what rules are checked against. Raises RtviewerError for a name that no dock has.
+    ``panes``: names of docks to bring to the front; ``profile``: what rules are checked against. Raises RtviewerError
+    for a name that no dock has.
     """
     application = boot()
     from PySide6.QtCore import QTimer

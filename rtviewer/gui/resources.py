@@ -23,3 +23,8 @@ def resources_folder() -> Path:
 def shader_source(name: str) -> str:
     """Text of ``resources/shaders/NAME``."""
     return (resources_folder() / "shaders" / name).read_text(encoding="utf-8")
+
+
+def icon_path(name: str) -> str:
+    """Path of ``resources/icons/NAME`` as style sheets want it, with forward slashes."""
+    return (resources_folder() / "icons" / name).as_posix()

@@ -14,6 +14,8 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QIcon, QPalette
 from PySide6.QtWidgets import QApplication
 
+from rtviewer.gui.resources import icon_path
+
 FAMILIES = ("entered", "accepted", "interval", "missed", "excluded")
 FAMILY_ICONS = {
     "entered": "mdi6.arrow-right-thin",
@@ -64,13 +66,13 @@ class Theme:
 
 DARK = Theme(
     name="dark",
-    window="#23262b",
-    base="#1b1d21",
-    alternate="#202328",
-    raised="#2f333a",
+    window="#282b31",
+    base="#1c1e22",
+    alternate="#212429",
+    raised="#343840",
     text="#dfe3e8",
-    muted="#9199a5",
-    border="#3a3f47",
+    muted="#a0a7b2",
+    border="#454b55",
     accent="#4ea1f3",
     accent_text="#0b1621",
     selection="#2c4a68",
@@ -182,6 +184,15 @@ def style_sheet(theme: Theme) -> str:
     QTableView, QTreeView, QPlainTextEdit {{ border: none; gridline-color: {theme.border};
         alternate-background-color: {theme.alternate}; }}
     QToolBar {{ border: none; spacing: 4px; padding: 3px 6px; background: {theme.window}; }}
+    QLineEdit {{ background: {theme.base}; border: 1px solid {theme.border}; border-radius: 3px; padding: 2px 4px; }}
+    QLineEdit:focus {{ border-color: {theme.accent}; }}
+    QCheckBox::indicator {{ width: 13px; height: 13px; border: 1px solid {theme.muted}; border-radius: 3px;
+        background: {theme.base}; }}
+    QCheckBox::indicator:hover, QCheckBox::indicator:focus {{ border-color: {theme.accent}; }}
+    QCheckBox::indicator:checked {{ background: {theme.accent}; border-color: {theme.accent};
+        image: url("{icon_path(f"check-{theme.name}.svg")}"); }}
+    QCheckBox::indicator:disabled {{ border-color: {theme.border}; background: {theme.window}; }}
+    QCheckBox:disabled {{ color: {theme.muted}; }}
     QStatusBar::item {{ border: none; }}
     QScrollArea {{ border: none; }}
     QLabel[role="muted"] {{ color: {theme.muted}; }}

@@ -23,6 +23,7 @@ from rtviewer.kernels.constants import (
     GEOMETRY_FIRST_PRIMITIVE,
     GEOMETRY_SIZE,
     ID_OPAQUE,
+    INDEXED_PACK_SIZE,
     OPACITY_CULLED_NON_OPAQUE,
     OPACITY_CULLED_OPAQUE,
     OPACITY_NON_OPAQUE,
@@ -54,7 +55,7 @@ from rtviewer.kernels.constants import (
 )
 from rtviewer.kernels.culling import hit_kind, is_facing_culled
 from rtviewer.kernels.events import add_event, count, set_verdict
-from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, store_f32, store_i64
+from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, store_f32, store_i32, store_i64
 from rtviewer.kernels.programs import (
     ACCEPT_HIT_AND_END_SEARCH,
     IGNORE_HIT,
@@ -83,6 +84,7 @@ from rtviewer.kernels.state import (
     OBJECT_ORIGIN,
     OPACITY_OF_NON_OPAQUE,
     OPACITY_OF_OPAQUE,
+    PACK,
     RAY_FLAGS,
     REPORT_T,
     SHEAR,
@@ -210,12 +212,35 @@ def opacity_of(identity, walk):
 
 
 @jit
-def test_triangle_leaf(packs, first, last, geometries, geometry_count, kz, walk, place, size, counters, log):
-    """All triangles of a leaf, in storage order, until the search ends."""
+def fill_pack(ids, indices, vertices, pack):
+    """Gather the corners of four triangle ids into a triangle pack; returns its address."""
+    for lane in range(4):
+        identity = load_i32(ids + 4 * lane)
+        store_i32(pack + 144 + 4 * lane, identity)
+        number = np.int64(identity) & PRIMITIVE_BITS if identity != UNUSED_LANE else np.int64(-1)
+        for corner in range(3):
+            at = np.int64(0)
+            if number >= 0:
+                at = vertices + 12 * np.int64(load_u32(indices + 12 * number + 4 * corner))
+            for axis in range(3):
+                value = load_f32(at + 4 * axis) if number >= 0 else np.float32(0.0)
+                store_f32(pack + 48 * corner + 16 * axis + 4 * lane, value)
+    return pack
+
+
+@jit
+def test_triangle_leaf(
+    packs, first, last, indices, vertices, geometries, geometry_count, kz, walk, place, size, counters, log
+):
+    """All triangles of a leaf, in storage order, until the search ends. ``indices`` and ``vertices`` are addresses
+    where packs hold ids only, else 0."""
     kx = np.int64(16 * (kz + 1 if kz < 2 else 0))
     ky = np.int64(16 * (kz - 1 if kz > 0 else 2))
     for pack in range(first, last):
-        address = packs + pack * TRIANGLE_PACK_SIZE
+        if indices == 0:
+            address = packs + pack * TRIANGLE_PACK_SIZE
+        else:
+            address = fill_pack(packs + pack * INDEXED_PACK_SIZE, indices, vertices, walk + PACK)
         mask = triangles(address, kx, ky, np.int64(16 * kz), walk + SHEAR)
         # What float32 rejects is only looked at to count it and to log the failing edge.
         lanes = mask & np.uint32(15) if counters is None and log is None else mask >> np.uint32(4)
@@ -259,7 +284,8 @@ def test_triangle(at, kx, ky, kz, geometries, geometry_count, walk, place, size,
     cy = (load_f32(at + ky + 96) * scale - origin_y) - shear_y * cz
     u, v, w = edge_functions(ax, ay, bx, by, cx, cy)
     det = (u + v) + w
-    if not covers(u, v, w, det, ax, ay, bx, by, cx, cy):
+    # A degenerate triangle is kept for updates only; rounding could grant it a hit (DEG-3).
+    if identity < 0 or not covers(u, v, w, det, ax, ay, bx, by, cx, cy):
         count(counters, COUNT_REJECTED_MISSED, 1)
         log_candidate(
             log, EVENT_CANDIDATE, VERDICT_MISSED, 0, place, geometries, geometry_count, number, size,

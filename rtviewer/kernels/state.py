@@ -20,7 +20,7 @@ WORLD_CONDITION = 52
 """float32: worst product of the norms of an instance's transform and its inverse."""
 WORLD_SIZE = 64
 
-# A BLAS row: 72 bytes.
+# A BLAS row: 88 bytes.
 BLAS_NODES = 0
 BLAS_LEAVES = 8
 BLAS_GEOMETRIES = 16
@@ -31,7 +31,10 @@ BLAS_HAS_OPAQUE = 48
 BLAS_HAS_NON_OPAQUE = 56
 BLAS_REACH = 64
 """float32: largest coordinate."""
-BLAS_ROW_SIZE = 72
+BLAS_INDICES = 72
+"""Address of the corner indices of every triangle where packs hold ids only, else 0; likewise the next."""
+BLAS_VERTICES = 80
+BLAS_ROW_SIZE = 88
 
 # The walk of one ray. What it is traced with:
 ORIGIN = 0
@@ -69,7 +72,9 @@ SLAB_BOTTOM = 256
 SHEAR = 304
 INTERVAL = 336
 """16 float32: entries and exits of the eight children being tested."""
-STACK = 400
+PACK = 400
+"""A triangle pack, filled from indices and vertices where the structure's packs hold ids only."""
+STACK = 576
 
 # A stack entry: 24 bytes.
 ENTRY_REF = 0

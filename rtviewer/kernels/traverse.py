@@ -62,12 +62,14 @@ from rtviewer.kernels.state import (
     BLAS_GEOMETRY_COUNT,
     BLAS_HAS_NON_OPAQUE,
     BLAS_HAS_OPAQUE,
+    BLAS_INDICES,
     BLAS_IS_TRIANGLES,
     BLAS_LEAVES,
     BLAS_NODE_COUNT,
     BLAS_NODES,
     BLAS_REACH,
     BLAS_ROW_SIZE,
+    BLAS_VERTICES,
     DIRECTION,
     ENDED,
     ENTRY_EXIT,
@@ -392,6 +394,7 @@ def walk_bottom(blas, walk, base, counters, log):
     triangles = load_i64(blas + BLAS_IS_TRIANGLES) != 0
     nodes, leaves = load_i64(blas + BLAS_NODES), load_i64(blas + BLAS_LEAVES)
     geometries, geometry_count = load_i64(blas + BLAS_GEOMETRIES), load_i64(blas + BLAS_GEOMETRY_COUNT)
+    indices, vertices = load_i64(blas + BLAS_INDICES), load_i64(blas + BLAS_VERTICES)
     instance = load_i64(walk + INSTANCE)
     size = push_root(walk, base)
     while size > base and load_i64(walk + ENDED) == 0:
@@ -409,6 +412,8 @@ def walk_bottom(blas, walk, base, counters, log):
         first, last = ~ref >> 2, (~ref >> 2) + (~ref & 3) + 1
         place = load_i64(at + ENTRY_PLACE)
         if triangles:
-            test_triangle_leaf(leaves, first, last, geometries, geometry_count, kz, walk, place, size, counters, log)
+            test_triangle_leaf(
+                leaves, first, last, indices, vertices, geometries, geometry_count, kz, walk, place, size, counters, log
+            )
         else:
             test_box_leaf(leaves, first, last, geometries, geometry_count, walk, place, size, counters, log)

@@ -114,7 +114,8 @@ def _triangles_intrinsic(typing_context, pack, kx, ky, kz, shear):
             positive = above if positive is None else builder.or_(positive, above)
         identity = _load(builder, pack, 144, ir.VectorType(INT32, 4))
         used = builder.icmp_signed("!=", identity, ir.Constant(ir.VectorType(INT32, 4), [-1] * 4))
-        possible = builder.and_(used, builder.not_(builder.and_(negative, positive)))
+        has_area = builder.icmp_signed(">=", identity, ir.Constant(ir.VectorType(INT32, 4), [0] * 4))
+        possible = builder.and_(has_area, builder.not_(builder.and_(negative, positive)))
         return builder.or_(_mask(builder, possible, 4), builder.shl(_mask(builder, used, 4), ir.Constant(INT32, 4)))
 
     return types.uint32(types.int64, types.int64, types.int64, types.int64, types.int64), generate
@@ -164,7 +165,7 @@ def triangles_portable(pack, kx, ky, kz, shear):
         mixed = (edges < 0).any(0) & (edges > 0).any(0)
     used = identity != -1
     bits = 1 << np.arange(4)
-    return np.uint32(int(bits[used & ~mixed].sum()) | int(bits[used].sum()) << 4)
+    return np.uint32(int(bits[(identity >= 0) & ~mixed].sum()) | int(bits[used].sum()) << 4)
 
 
 if numba.config.DISABLE_JIT:
@@ -179,6 +180,7 @@ else:
     entries and eight exits. Bits 0-7: children the ray meets inside the interval; bits 8-15: occupied lanes."""
     triangles = _triangles_intrinsic
     """triangles(pack, kx, ky, kz, shear) -> mask. Byte offsets of the axes in a corner; ``shear`` address of a shear
-    (``ray_triangle.set_shear``). Bits 0-3: lanes that float32 edge values do not reject; bits 4-7: used lanes."""
+    (``ray_triangle.set_shear``). Bits 0-3: lanes with an area that float32 edge values do not
+    reject; bits 4-7: used lanes."""
     lowest_bit = _lowest_bit_intrinsic
     """Index of the lowest set bit of a uint32 that is not 0."""

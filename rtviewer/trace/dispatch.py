@@ -81,8 +81,13 @@ class Dispatcher:
 
         rows = np.zeros((max(len(self._used), 1), state.BLAS_ROW_SIZE), np.uint8)
         for row, blas in zip(rows, self._used.values(), strict=False):
-            triangles = len(blas.triangle_packs) > 0 or not len(blas.box_packs)
-            leaves = SectionKind.TRIANGLE_PACKS if triangles else SectionKind.BOX_PACKS
+            triangles = not blas.is_procedural
+            leaves = SectionKind.INDEXED_PACKS if blas.is_indexed else SectionKind.TRIANGLE_PACKS
+            if blas.is_procedural:
+                leaves = SectionKind.BOX_PACKS
+            if blas.is_indexed:
+                _put(row, state.BLAS_INDICES, base(blas, SectionKind.INDICES))
+                _put(row, state.BLAS_VERTICES, base(blas, SectionKind.VERTICES))
             opaque = (blas.geometries["flags"] & int(GeometryFlag.OPAQUE)) != 0
             active = blas.geometries["active_count"] > 0
             _put(row, state.BLAS_NODES, base(blas, SectionKind.NODES))

@@ -19,7 +19,7 @@ from rtviewer.gui.resources import resources_folder, shader_source
 def test_importing_the_window_loads_no_numba():
     code = (
         "import sys, rtviewer.gui.main_window, rtviewer.gui.screenshot;"
-        "bad = [m for m in ('numba', 'llvmlite', 'trimesh') if m in sys.modules]; sys.exit(', '.join(bad))"
+        "bad = [m for m in ('numba', 'llvmlite', 'trimesh') if m in sys.modules]; sys.exit(', '.join(bad) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -266,9 +266,9 @@ class SceneContent:
         """Where the selected structure stands in this scope; None when it is not shown."""
         if selection.structure == TOP_LEVEL or self.settings.scope != TOP_LEVEL:
             return IDENTITY
-        if 0 <= selection.instance < len(prepared.transforms):
-            if prepared.blas_of_instance[selection.instance] == selection.structure:
-                return prepared.transforms[selection.instance]
+        instance, users_of = selection.instance, prepared.blas_of_instance
+        if 0 <= instance < len(users_of) and users_of[instance] == selection.structure:
+            return prepared.transforms[instance]
         users = np.flatnonzero(prepared.blas_of_instance == selection.structure)
         return prepared.transforms[users[0]] if len(users) else None
 
@@ -319,8 +319,9 @@ class SceneContent:
         shades = DEPTH_COLOURS[theme.name]
         for level in range(CODE_COUNT // 2):
             colour = shades[min(level, len(shades) - 1)]
-            codes[2 * level] = rgba(colour, 0.85)
-            codes[2 * level + 1] = rgba(LEAF_COLOURS[theme.name], 0.75)
+            alpha = 0.85 if level < 2 else 0.5  # deep levels are many: they must not hide what they enclose
+            codes[2 * level] = rgba(colour, alpha)
+            codes[2 * level + 1] = rgba(LEAF_COLOURS[theme.name], 0.5)
         self.boxes.set_colours(codes)
         self.instance_boxes.set_colours(np.broadcast_to(np.array(rgba(theme.warning, 0.9), np.float32), codes.shape))
         self.marks.rim = rgba(theme.view)

@@ -35,9 +35,9 @@ _FACES = np.array(
 
 @dataclass(frozen=True, eq=False)
 class BoxSet:
-    """Boxes to upload, level by level. ``level_start`` (levels + 1,): first row of each level, counted from level
-    ``first_level``. ``total``: boxes there are, uploaded or not. ``budget_spent``: some of the asked levels' boxes are not
-    here because the budget ended."""
+    """Boxes to upload, level by level. ``level_start`` (levels + 1,): first row of each level, counted from
+    ``first_level``. ``total``: boxes there are, uploaded or not. ``budget_spent``: some boxes of the asked levels are
+    not here because the budget ended."""
 
     rows: NDArray[np.void]
     first_level: int
@@ -70,7 +70,7 @@ class BoxSet:
 
 @dataclass(frozen=True, eq=False)
 class BoxSource:
-    """One tree and where it stands: ``transforms`` (m, 3, 4) object to world, ``first_level`` of its root in the view."""
+    """One tree and where it stands: ``transforms`` (m, 3, 4) object to world, ``first_level`` of its root here."""
 
     tree: Tree
     transforms: NDArray[np.float32]

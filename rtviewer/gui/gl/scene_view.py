@@ -29,7 +29,7 @@ SOFTWARE_RENDERERS = ("llvmpipe", "softpipe", "swiftshader", "software")
 
 class SceneView(gl.GLViewWidget):
     """Emits ``camera_changed(Camera)`` while the user moves it, ``clicked(x, y, modifiers)`` in logical pixels,
-    ``focus_asked(x, y)`` on a double click, ``item_failed(item, error)``, ``settled()`` after a move, ``ready()`` when GL
+    ``focus_asked(x, y)`` on double click, ``item_failed(item, error)``, ``settled()`` after a move, ``ready()`` when GL
     is there."""
 
     camera_changed = Signal(object)

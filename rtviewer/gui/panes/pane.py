@@ -11,6 +11,9 @@ from rtviewer.gui.theme import Appearance, Theme
 from rtviewer.gui.worker import Background
 from rtviewer.session.commands import Session
 
+STRIP_HEIGHT = 34
+"""Pixels of the strip below each of the two views: equal, so that the views are."""
+
 
 @dataclass(frozen=True)
 class PaneContext:

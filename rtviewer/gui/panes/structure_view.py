@@ -9,7 +9,7 @@ from rtviewer.gui.binding import follow, listen, quiet
 from rtviewer.gui.gl import camera_control
 from rtviewer.gui.gl.content import Prepared, SceneContent
 from rtviewer.gui.gl.scene_view import SceneView
-from rtviewer.gui.panes.pane import Pane, PaneContext, label
+from rtviewer.gui.panes.pane import STRIP_HEIGHT, Pane, PaneContext, label
 from rtviewer.gui.theme import Theme
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.session.document import TOP_LEVEL
@@ -51,6 +51,7 @@ class StructureView(Pane):
     def _strip(self) -> QFrame:
         strip = QFrame()
         strip.setProperty("role", "strip")
+        strip.setFixedHeight(STRIP_HEIGHT)
         line = QHBoxLayout(strip)
         line.setContentsMargins(8, 3, 8, 3)
         line.addWidget(

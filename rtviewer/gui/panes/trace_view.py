@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QFrame, QHBoxLayout, QV
 
 from rtviewer.gui.binding import follow, listen, quiet, show_choice
 from rtviewer.gui.gl import camera_control
-from rtviewer.gui.panes.pane import Pane, PaneContext, label
+from rtviewer.gui.panes.pane import STRIP_HEIGHT, Pane, PaneContext, label
 from rtviewer.gui.panes.read_out import ReadOut
 from rtviewer.gui.theme import Theme
 from rtviewer.gui.widgets.legend_bar import LegendBar
@@ -53,7 +53,7 @@ class TraceCanvas(pg.GraphicsLayoutWidget):
 
     def pixel_at(self, position: QPointF, width: int, height: int) -> tuple[int, int] | None:
         """The picture's pixel at a scene position, None outside."""
-        point = self.box.mapSceneToView(position)
+        point = self.box.mapSceneToView(position + QPointF(0.5, 0.5))  # the middle of the screen pixel
         x, y = int(np.floor(point.x())), int(np.floor(point.y()))
         return (x, y) if 0 <= x < width and 0 <= y < height else None
 
@@ -94,6 +94,7 @@ class TraceView(Pane):
     def _strip(self) -> QFrame:
         strip = QFrame()
         strip.setProperty("role", "strip")
+        strip.setFixedHeight(STRIP_HEIGHT)
         line = QHBoxLayout(strip)
         line.setContentsMargins(8, 3, 8, 3)
         line.setSpacing(6)
@@ -132,7 +133,7 @@ class TraceView(Pane):
         box.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
         box.setKeyboardTracking(False)
         box.setFixedWidth(76)
-        box.valueChanged.connect(lambda _: self.session.set_range(RangeKind.FIXED, self.low.value(), self.high.value()))
+        box.valueChanged.connect(lambda _: self._end_typed())
         return box
 
     def sizeHint(self) -> QSize:
@@ -197,6 +198,10 @@ class TraceView(Pane):
             self.fit_range()
         else:
             self.session.set_range(kind)
+
+    def _end_typed(self) -> None:
+        if self.session.set_range(RangeKind.FIXED, self.low.value(), self.high.value()) is not None:
+            self._settings_changed(self.session.state)
 
     def fit_range(self) -> None:
         """Fix the range at the ends that the picture shown uses."""

@@ -44,6 +44,7 @@ SHORTENED = {
     "UNUSED_LANE": layout.UNUSED_LANE,
     "NODE_SIZE": layout.NODE.itemsize,
     "TRIANGLE_PACK_SIZE": layout.TRIANGLE_PACK.itemsize,
+    "INDEXED_PACK_SIZE": layout.INDEXED_PACK.itemsize,
     "BOX_PACK_SIZE": layout.BOX_PACK.itemsize,
     "INSTANCE_LEAF_SIZE": layout.INSTANCE_LEAF.itemsize,
     "INSTANCE_DESC_SIZE": INSTANCE_DESC.itemsize,

@@ -1,0 +1,408 @@
+"""Sound structures pass, damaged ones are named, and nothing that claims to be a structure raises or crashes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from rtviewer.accel import layout
+from rtviewer.accel.invariants import MOST_REPORTED, check
+from rtviewer.accel.navigate import tree_of
+from rtviewer.accel.stats import statistics
+from rtviewer.accel.structure import Structure, aligned_bytes
+from rtviewer.dxr.flags import GeometryFlag, RayFlag
+from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.errors import InvalidInputError
+from rtviewer.scene.generators import box, icosphere, random_boxes, soup
+from rtviewer.trace.dispatch import Dispatcher
+from rtviewer.trace.request import RayBatch, TraceSettings
+from tests.worlds import FIRST_ADDRESS, Placement, boxes, chain_blas, mesh, translate, triangles, world, writable_copy
+
+NAN, INF = np.float32(np.nan), np.float32(np.inf)
+TRIANGLE = [[0, 0, 9], [1, 0, 9], [0, 1, 9]]
+WORLD = world(
+    [mesh(icosphere(2), GeometryFlag.OPAQUE), triangles(), triangles(TRIANGLE, TRIANGLE)],
+    boxes(random_boxes(40), boxes().aabbs, [0, 0, 0, 1, 1, 1]),
+    placements=[Placement(blas=i % 3 - 1, transform=translate(3 * i, i % 5, 0)) for i in range(13)],
+)
+SOUND = {"triangles": WORLD.blas(0), "boxes": WORLD.blas(1), "instances": WORLD.tlas}
+kinds = pytest.mark.parametrize("kind", SOUND)
+
+
+def damaged(kind: str, damage: Callable[[Structure], None]) -> list[str]:
+    """What the check says about a copy to which something was done."""
+    copy = writable_copy(SOUND[kind])
+    damage(copy)
+    return check(Structure(copy.data))
+
+
+# --- sound structures ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        *SOUND.values(),
+        *(world(*parts).tlas for parts in ((), (mesh(box()),))),
+        *(world(part).blas() for part in ([], triangles(), boxes(), triangles(TRIANGLE), mesh(soup(3000)))),
+        world(triangles([[np.nan, 0, 0]] * 3, [[1, 1, 1]] * 3, TRIANGLE)).blas(),
+        world(triangles([[-np.inf, 0, 0], [np.inf, 0, 0], [0, 1, 0]], TRIANGLE)).blas(),
+        world(mesh(box()), placements=[Placement(transform=np.zeros((3, 4), np.float32)), Placement()]).tlas,
+        chain_blas(np.float32([TRIANGLE, TRIANGLE, TRIANGLE])),
+    ],
+    ids=lambda s: f"{s.size}",
+)
+def test_sound_structures_pass(structure: Structure) -> None:
+    assert check(structure) == []
+
+
+# --- one damage at a time -----------------------------------------------------------------------------------------
+
+
+def set_header(field: str, value: object) -> Callable[[Structure], None]:
+    def damage(s: Structure) -> None:
+        s.data[: layout.HEADER.itemsize].view(layout.HEADER)[field] = value
+
+    return damage
+
+
+def add_header(field: str, amount: int) -> Callable[[Structure], None]:
+    def damage(s: Structure) -> None:
+        s.data[: layout.HEADER.itemsize].view(layout.HEADER)[field] += amount
+
+    return damage
+
+
+def set_section(row: int, field: str, value: Callable[[np.void], int] | int) -> Callable[[Structure], None]:
+    def damage(s: Structure) -> None:
+        entry = s.data[: layout.HEADER.itemsize].view(layout.HEADER)["sections"][0, row]
+        entry[field] = value(entry) if callable(value) else value
+
+    return damage
+
+
+HEADER_DAMAGES = {
+    "magic": (set_header("magic", b"NOTACCEL"), r"header\.magic"),
+    "version": (add_header("layout_version", 1), r"header\.layout_version"),
+    "type": (set_header("type", 2), r"header\.type"),
+    "type huge": (set_header("type", 0xFFFFFFFF), r"header\.type"),
+    "size": (add_header("size_in_bytes", 256), r"header\.size_in_bytes"),
+    "too many sections": (set_header("section_count", 0xFFFFFFFF), r"header\.section_count"),
+    "more inputs": (add_header("input_count", 1), r"input_count"),
+    "no inputs": (set_header("input_count", 0), r"input_count"),
+    "nothing active": (set_header("active_count", 0), r"active_count"),
+    "more active than inputs": (set_header("active_count", 0x7FFFFFFF), r"header\.active_count"),
+    "deeper": (add_header("depth", 1), r"header\.depth"),
+    "depth 0": (set_header("depth", 0), r"header\.depth"),
+    "bounds too small": (set_header("bounds", [[0, 0, 0], [0.5, 0.5, 0.5]]), r"header\.bounds"),
+    "bounds inside out": (set_header("bounds", [[9, 9, 9], [-9, -9, -9]]), r"header\.bounds"),
+    "max_abs NaN": (set_header("max_abs", NAN), r"header\.max_abs"),
+    "max_abs infinite": (set_header("max_abs", INF), r"header\.max_abs"),
+    "max_abs negative": (set_header("max_abs", -1), r"header\.max_abs"),
+    "max_abs too small": (set_header("max_abs", 0), r"header\.max_abs"),
+    "condition NaN": (set_header("condition", NAN), r"header\.condition"),
+    "condition infinite": (set_header("condition", INF), r"header\.condition"),
+    "section kind 0": (set_section(0, "kind", 0), r"section"),
+    "section kind unknown": (set_section(1, "kind", 99), r"section table: .*99"),
+    "section twice": (set_section(1, "kind", 1), r"section table: .* 1\b"),
+    "element size": (set_section(0, "element_size", 255), r"NODES: .*255"),
+    "element size 0": (set_section(1, "element_size", 0), r"expected elements of \d+ bytes, found 0"),
+    "count huge": (set_section(0, "count", 2**62), r"NODES: .*do not fit"),
+    "count overflows": (set_section(0, "count", 2**64 - 1), r"NODES: .*do not fit"),
+    "offset beyond": (set_section(0, "offset", 2**40), r"NODES: .*do not fit"),
+    "offset overflows": (set_section(0, "offset", 2**64 - 64), r"NODES: .*do not fit"),
+    "offset not aligned": (set_section(0, "offset", lambda e: e["offset"] + 1), r"NODES: "),
+    "offset in the header": (set_section(0, "offset", 64), r"overlap"),
+    "offset in another section": (set_section(1, "offset", lambda e: e["offset"] - 64), r"overlap"),
+    "no node": (set_section(0, "count", 0), r"nodes"),
+}
+
+
+@kinds
+@pytest.mark.parametrize("name", HEADER_DAMAGES)
+def test_damages_of_header_and_section_table(name: str, kind: str) -> None:
+    damage, expected = HEADER_DAMAGES[name]
+    problems = damaged(kind, damage)
+    assert any(re.search(expected, p) for p in problems), problems
+
+
+@kinds
+def test_a_missing_section_is_named(kind: str) -> None:
+    problems = damaged(kind, add_header("section_count", -1))
+    assert problems
+    assert "section" in problems[0]
+
+
+@kinds
+@pytest.mark.parametrize("other", SOUND)
+def test_sections_of_another_type_are_refused(kind: str, other: str) -> None:
+    if (kind == "instances") == (other == "instances"):
+        return
+    problems = damaged(kind, set_header("type", int(SOUND[other].type)))
+    assert "section" in problems[0]
+
+
+def inner_lane(s: Structure) -> tuple[int, int]:
+    found = np.argwhere((s.nodes["child"] > 0) & (s.nodes["min_x"] <= s.nodes["max_x"]))
+    return int(found[0, 0]), int(found[0, 1])
+
+
+def leaf_lane(s: Structure, last: bool = False) -> tuple[int, int]:
+    found = np.argwhere(s.nodes["child"] < 0)
+    return int(found[-1 if last else 0, 0]), int(found[-1 if last else 0, 1])
+
+
+def set_child(
+    where: Callable[[Structure], tuple[int, int]], value: Callable[[Structure], int]
+) -> Callable[[Structure], None]:
+    return lambda s: s.nodes["child"].__setitem__(where(s), value(s))
+
+
+def an_empty_lane(s: Structure) -> tuple[int, int]:
+    found = np.argwhere(~(s.nodes["min_x"] <= s.nodes["max_x"]))
+    return int(found[0, 0]), int(found[0, 1])
+
+
+def other_leaf(s: Structure) -> int:
+    return int(s.nodes["child"][leaf_lane(s, last=True)])
+
+
+NODE_DAMAGES = {
+    "child beyond": (
+        set_child(leaf_lane, lambda s: len(s.nodes)),
+        r"NODES\[\d+\]\.child\[\d+\]: reference \d+ out of range",
+    ),
+    "child far beyond": (set_child(leaf_lane, lambda s: 0x7FFFFFFF), r"out of range"),
+    "leaf far beyond": (set_child(leaf_lane, lambda s: -0x80000000), r"out of range"),
+    "leaf one too long": (
+        set_child(lambda s: leaf_lane(s), lambda s: ~(4 * 0 + 3)),
+        r"leaf element \d+: reached|out of range",
+    ),
+    "root as child": (set_child(leaf_lane, lambda s: 0), r"NODES\[\d+\]\.child\[\d+\]: reference 0 out of range"),
+    "leaf twice": (set_child(lambda s: leaf_lane(s), other_leaf), r"leaf element \d+: reached [02] times"),
+    "empty lane with a child": (set_child(an_empty_lane, lambda s: -1), r"an empty lane must be 0"),
+    "order": (lambda s: s.nodes["order"].__setitem__((0, 0), 0), r"NODES\[0\]\.order"),
+}
+
+
+@kinds
+@pytest.mark.parametrize("name", NODE_DAMAGES)
+def test_damages_of_nodes(name: str, kind: str) -> None:
+    damage, expected = NODE_DAMAGES[name]
+    problems = damaged(kind, damage)
+    assert any(re.search(expected, p) for p in problems), problems
+
+
+def test_damages_of_references_between_nodes() -> None:
+    itself = damaged("triangles", set_child(inner_lane, lambda s: inner_lane(s)[0]))
+    assert "out of range" in itself[0]
+    inner = np.argwhere(SOUND["triangles"].nodes["child"] > 0)
+    (a, b), (c, d) = inner[0], inner[1]
+
+    def twice(s: Structure) -> None:
+        s.nodes["child"][a, b] = s.nodes["child"][c, d]
+
+    problems = damaged("triangles", twice)
+    assert any(re.search(r"NODES\[\d+\]: reached 2 times", p) for p in problems)
+    assert any(re.search(r"NODES\[\d+\]: reached 0 times", p) for p in problems)
+
+
+@pytest.mark.parametrize("kind", ["triangles", "boxes"])
+@pytest.mark.parametrize("side", [f"{end}_{axis}" for end in ("min", "max") for axis in "xyz"])
+def test_every_side_of_every_box_is_checked(side: str, kind: str) -> None:
+    nodes = SOUND[kind].nodes
+    for node, lane in np.argwhere(nodes["min_x"] <= nodes["max_x"]):
+        axis = side[-1]
+        low, high = nodes[f"min_{axis}"][node, lane], nodes[f"max_{axis}"][node, lane]
+        inward = low + (high - low) / 2 if high > low else (low + 1 if side[:3] == "min" else high - 1)
+        if side == f"min_{axis}" and axis == "x" and inward > high:
+            continue  # an empty lane; its child would be named
+
+        def damage(s: Structure, node: int = node, lane: int = lane, value: float = inward) -> None:
+            s.nodes[side][node, lane] = value
+
+        problems = damaged(kind, damage)
+        assert any(f"NODES[{node}] lane {lane}" in p or f"NODES[{node}].child[{lane}]" in p for p in problems), problems
+
+
+def test_boxes_of_instances_are_checked_down_to_the_leaves_above_them() -> None:
+    """A top level with inner nodes: every inner lane must enclose the node below."""
+    top = world(mesh(box()), placements=[Placement(transform=translate(3 * i, 0, 0)) for i in range(100)]).tlas
+    copy = writable_copy(top)
+    node, lane = inner_lane(copy)
+    copy.nodes["max_x"][node, lane] -= 2
+    assert any(f"NODES[{node}] lane {lane}" in p for p in check(copy))
+
+
+def set_in(section: str, field: str, where: object, value: object) -> Callable[[Structure], None]:
+    return lambda s: getattr(s, section)[field].__setitem__(where, value)
+
+
+def unused_first(s: Structure) -> None:
+    packs = s.triangle_packs if len(s.triangle_packs) else s.box_packs
+    partly = int(np.flatnonzero((packs["id"] == layout.UNUSED_LANE).any(1))[0])
+    packs["id"][partly] = packs["id"][partly][::-1].copy()
+
+
+CONTENT_DAMAGES = {
+    "triangle id twice": ("triangles", lambda s: s.triangle_packs["id"].__setitem__((0, 0), s.triangle_packs["id"][1, 0]), r"primitive \d+: in the leaves 2 times"),
+    "triangle id beyond": ("triangles", set_in("triangle_packs", "id", (0, 0), 0x1FFFFFFF), r"primitive number beyond"),
+    "triangle dropped": ("triangles", set_in("triangle_packs", "id", (0, slice(3, 4)), -1), r"leaves: \d+ primitives"),
+    "box id twice": ("boxes", lambda s: s.box_packs["id"].__setitem__((0, 0), s.box_packs["id"][1, 0]), r"primitive \d+: in the leaves 2 times"),
+    "opaque bit": ("triangles", lambda s: s.triangle_packs["id"].__setitem__((0, 0), s.triangle_packs["id"][0, 0] ^ layout.ID_OPAQUE), r"flag bits"),
+    "no-duplicate bit": ("boxes", lambda s: s.box_packs["id"].__setitem__((0, 0), s.box_packs["id"][0, 0] ^ layout.ID_NO_DUPLICATE), r"flag bits"),
+    "unused lane first": ("triangles", unused_first, r"unused"),
+    "vertex outside": ("triangles", set_in("triangle_packs", "vertices", (0, 0, 0, 0), 1e6), r"does not enclose"),
+    "box outside": ("boxes", set_in("box_packs", "high", (0, 0, 0), 1e6), r"does not enclose"),
+    "geometry flags": ("triangles", set_in("geometries", "flags", 0, 0), r"flag bits"),
+    "geometry count": ("triangles", set_in("geometries", "primitive_count", 0, 1), r"GEOMETRIES: .*add up"),
+    "geometry first": ("triangles", set_in("geometries", "first_primitive", 1, 1), r"GEOMETRIES\.first_primitive"),
+    "geometry active": ("triangles", set_in("geometries", "active_count", 2, 3), r"GEOMETRIES\.active_count"),
+    "geometry active sum": ("triangles", set_in("geometries", "active_count", 2, 1), r"GEOMETRIES\.active_count"),
+    "geometry types mixed": ("triangles", set_in("geometries", "type", 0, 1), r"GEOMETRIES\.type: .*BLD-2"),
+    "geometry types wrong": ("triangles", set_in("geometries", "type", slice(None), 1), r"GEOMETRIES\.type"),
+    "box geometry type": ("boxes", set_in("geometries", "type", slice(None), 0), r"GEOMETRIES\.type"),
+    "instance twice": ("instances", lambda s: s.instance_leaves["instance"].__setitem__(0, s.instance_leaves["instance"][1]), r"instance \d+: in the leaves 2 times"),
+    "instance beyond": ("instances", set_in("instance_leaves", "instance", 0, 13), r"INSTANCE_LEAVES\.instance"),
+    "instance negative": ("instances", set_in("instance_leaves", "instance", 0, -1), r"INSTANCE_LEAVES\.instance"),
+    "instance deactivated": ("instances", set_in("instance_descs", "AccelerationStructure", 1, 0), r"instance 1: inactive but in the leaves"),
+    "instance activated": ("instances", set_in("instance_descs", "AccelerationStructure", 0, FIRST_ADDRESS), r"instance 0: active but not in the leaves"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONTENT_DAMAGES)
+def test_damages_of_leaves_and_tables(name: str) -> None:
+    kind, damage, expected = CONTENT_DAMAGES[name]
+    problems = damaged(kind, damage)
+    assert any(re.search(expected, p) for p in problems), problems
+
+
+# Damages that a check should name and does not yet.
+MISSED = {
+    "NaN in header.bounds": ("triangles", set_header("bounds", [[NAN] * 3, [NAN] * 3])),
+    "NaN in a box": ("triangles", lambda s: s.nodes["max_y"].__setitem__(inner_lane(s), NAN)),
+    "NaN in a vertex": ("triangles", set_in("triangle_packs", "vertices", (0, 0, 1, 0), NAN)),
+    "NaN in a leaf box": ("boxes", set_in("box_packs", "low", (0, 0, 0), NAN)),
+    "geometry type 65": ("boxes", set_in("geometries", "type", slice(None), 65)),
+    "condition below 1": ("triangles", set_header("condition", 0)),
+    "degenerate_count": ("triangles", set_header("degenerate_count", 0xFFFFFFFF)),
+    "geometry degenerate_count": ("triangles", set_in("geometries", "degenerate_count", 0, 0xFFFFFFFF)),
+    "active_count of a top level": ("instances", add_header("active_count", 1)),
+    "unknown build flag": ("triangles", set_header("build_flags", 0x80000000)),
+    "PERFORM_UPDATE kept": ("triangles", set_header("build_flags", 0x20)),
+    "instance flag that is illegal": (
+        "instances",
+        set_in("instance_descs", "InstanceContributionAndFlags", 1, 0xC0000000),
+    ),
+    "leaf transform NaN": ("instances", set_in("instance_leaves", "world_to_object", (0, 0, 0), NAN)),
+    "leaf state unknown": ("instances", set_in("instance_leaves", "state", 0, 0x80)),
+}
+
+
+@pytest.mark.parametrize("name", MISSED)
+@pytest.mark.xfail(strict=True, reason="not checked yet")
+def test_damages_that_are_not_named_yet(name: str) -> None:
+    kind, damage = MISSED[name]
+    assert damaged(kind, damage)
+
+
+def test_a_signalling_nan_is_reported_without_a_warning() -> None:
+    def damage(s: Structure) -> None:
+        s.nodes["min_y"].view(np.uint32)[inner_lane(s)] = 0x7F800001
+        s.nodes["max_z"].view(np.uint32)[leaf_lane(s)] = 0xFF800001
+
+    for kind in ("triangles", "boxes"):
+        copy = writable_copy(SOUND[kind])
+        copy.nodes["min_y"].view(np.uint32)[leaf_lane(copy)] = 0x7F800001
+        check(copy)
+    damaged("triangles", damage)
+
+
+def test_no_more_messages_than_fit_on_a_screen() -> None:
+    problems = damaged("triangles", lambda s: s.nodes["child"].__setitem__(s.nodes["child"] < 0, 0x7FFFFFFF))
+    assert len(problems) == MOST_REPORTED
+
+
+# --- bytes that were never a structure ----------------------------------------------------------------------------
+
+
+def of_bytes(raw: bytes) -> Structure:
+    data = aligned_bytes(len(raw))
+    data[:] = np.frombuffer(raw, np.uint8)
+    return Structure(data)
+
+
+@given(raw=st.binary(max_size=2000))
+@example(raw=b"")
+@example(raw=b"RTVACCEL")
+@example(raw=b"\0" * (layout.HEADER.itemsize - 1))
+@example(raw=b"\0" * layout.HEADER.itemsize)
+@example(raw=b"\xff" * 4096)
+@example(raw=b"\x7f\xc0\0\0" * 1024)
+def test_bytes_that_are_no_structure(raw: bytes) -> None:
+    problems = check(of_bytes(raw))
+    assert problems
+    assert all(p.startswith("header") for p in problems)
+
+
+@kinds
+@given(data=st.data())
+def test_a_structure_cut_short_or_with_a_tail(kind: str, data: st.DataObject) -> None:
+    raw = SOUND[kind].data.tobytes()
+    length = data.draw(st.integers(0, len(raw) + 512).filter(lambda n: n != len(raw)))
+    problems = check(of_bytes(raw[:length] + b"\0" * max(0, length - len(raw))))
+    assert problems
+    assert problems[0].startswith("header")
+
+
+@kinds
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_valid_header_before_noise(kind: str, data: st.DataObject) -> None:
+    raw = bytearray(SOUND[kind].data.tobytes())
+    start = layout.HEADER.itemsize
+    noise = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1))).integers(0, 256, len(raw) - start, np.uint8)
+    raw[start:] = noise.tobytes()
+    assert check(of_bytes(bytes(raw)))
+
+
+# --- random damage ------------------------------------------------------------------------------------------------
+
+RAYS = RayBatch.make(
+    np.random.default_rng(1).normal(0, 8, (48, 3)), np.random.default_rng(2).normal(size=(48, 3)), 0.0, np.inf
+)
+
+
+@kinds
+@settings(max_examples=400)
+@given(data=st.data())
+def test_what_passes_after_random_damage_can_be_walked(kind: str, data: st.DataObject) -> None:
+    """Flipped bits are named, or do no harm: the structure is numbered, measured, traced and logged without a crash."""
+    copy = writable_copy(SOUND[kind])
+    for _ in range(data.draw(st.integers(1, 4))):
+        copy.data[data.draw(st.integers(0, copy.size - 1))] ^= np.uint8(1 << data.draw(st.integers(0, 7)))
+    structure = Structure(copy.data, "damaged", SOUND[kind].address)
+    problems = check(structure)
+    assert all(isinstance(p, str) and p for p in problems)
+    if problems:
+        return
+    with np.errstate(all="ignore"):
+        statistics(structure)
+    assert len(tree_of(structure)) >= len(structure.nodes)
+    tlas = structure if kind == "instances" else WORLD.tlas
+    blases = WORLD.blases if kind == "instances" else WORLD.blases | {structure.address: structure}
+    try:
+        dispatcher = Dispatcher(tlas, blases)
+    except InvalidInputError as error:
+        assert error.rules == ("BLD-10",)
+        return
+    for program in (IntersectionProgram.SPHERE, IntersectionProgram.BOX):
+        hits = dispatcher.trace(RAYS, TraceSettings(intersection=program), counters=True).hits
+        assert (hits.instance_index < len(tlas.instance_descs)).all()
+    ignoring = TraceSettings(RayFlag.FORCE_NON_OPAQUE, any_hit=AnyHitProgram.IGNORE)
+    dispatcher.walk(RAYS, ignoring, limit=20_000)

@@ -7,7 +7,7 @@ no OpenGL, no numba and not even numpy. Their types stand in ``__init__.pyi``.
 
     scene = rt.load_scene("scenes/cornell")
     world = rt.build(scene)
-    image = world.trace(rt.default_camera(scene), size=(640, 360), ray_flags=rt.RayFlag.CULL_BACK_FACING_TRIANGLES)
+    image = world.trace(scene.camera, size=(640, 360), ray_flags=rt.RayFlag.CULL_BACK_FACING_TRIANGLES)
     log = world.explain(pixel=(320, 180), size=(640, 360))
 """
 
@@ -35,7 +35,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "scene.camera": ("Camera",),
     "scene.scene": ("Instance", "Scene"),
     "session.api": ("build",),
-    "session.document": ("World", "default_camera"),
+    "session.document": ("World",),
     "session.image": ("ImageBuffer",),
     "session.raylog": ("LogRow", "RayLog"),
 }  # fmt: skip
@@ -76,7 +76,6 @@ __all__ = [
     "Violation",
     "World",
     "build",
-    "default_camera",
     "load_scene",
 ]
 

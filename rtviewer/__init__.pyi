@@ -46,7 +46,6 @@ from rtviewer.scene.scene import (
 from rtviewer.session.api import build
 from rtviewer.session.document import (
     World,
-    default_camera,
 )
 from rtviewer.session.image import ImageBuffer
 from rtviewer.session.raylog import (
@@ -90,6 +89,5 @@ __all__ = [
     "Violation",
     "World",
     "build",
-    "default_camera",
     "load_scene",
 ]

@@ -226,13 +226,17 @@ def assert_same_hits(found: Hits, wanted: Hits) -> None:
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), f"Hits.{name}")
 
 
-def chain_blas(corners: NDArray[np.float32]) -> Structure:
-    """A bottom level as deep as it can be: a node holds one triangle and the rest below. ``corners`` (n, 3, 3), n > 1.
+def chain_blas(corners: NDArray[np.float32], width: int = 2) -> Structure:
+    """A bottom level as deep as it can be: a node holds ``width - 1`` triangles and, in its last lane, all the rest.
 
+    ``corners`` (n, 3, 3), n = k * (width - 1) + 1 for k nodes. The last lane counts as the nearest for every direction.
     No builder would make it on purpose; walks must survive it all the same.
     """
-    count = len(corners)
-    kinds = (SectionKind.NODES, count - 1), (SectionKind.TRIANGLE_PACKS, count), (SectionKind.GEOMETRIES, 1)
+    count, step = len(corners), width - 1
+    node_count = (count - 1) // step
+    assert node_count * step + 1 == count
+    assert 2 <= width <= layout.WIDTH
+    kinds = (SectionKind.NODES, node_count), (SectionKind.TRIANGLE_PACKS, count), (SectionKind.GEOMETRIES, 1)
     structure = allocate(AccelerationStructureType.BOTTOM_LEVEL, BuildFlag.NONE, kinds, name="chain")
     packs, nodes = structure.section(SectionKind.TRIANGLE_PACKS), structure.section(SectionKind.NODES)
     packs["id"] = layout.UNUSED_LANE
@@ -240,21 +244,23 @@ def chain_blas(corners: NDArray[np.float32]) -> Structure:
     packs["vertices"][:, :, :, 0] = corners
     low, high = corners.min(1), corners.max(1)
     for axis, letter in enumerate("xyz"):
-        below_low = np.minimum.accumulate(low[::-1, axis])[::-1]
-        below_high = np.maximum.accumulate(high[::-1, axis])[::-1]
+        rest_low = np.minimum.accumulate(low[::-1, axis])[::-1][step::step]
+        rest_high = np.maximum.accumulate(high[::-1, axis])[::-1][step::step]
         nodes[f"min_{letter}"], nodes[f"max_{letter}"] = np.inf, -np.inf
-        nodes[f"min_{letter}"][:, :2] = np.stack([low[:-1, axis], below_low[1:]], 1)
-        nodes[f"max_{letter}"][:, :2] = np.stack([high[:-1, axis], below_high[1:]], 1)
-    nodes["child"][:, 0] = [~(4 * i) for i in range(count - 1)]
-    nodes["child"][:, 1] = [*range(1, count - 1), ~(4 * (count - 1))]
-    nodes["order"] = np.arange(8, dtype=np.uint32) * np.uint32(0o11111111)  # every octant: lane r comes r-th
+        nodes[f"min_{letter}"][:, :step] = low[:-1, axis].reshape(node_count, step)
+        nodes[f"max_{letter}"][:, :step] = high[:-1, axis].reshape(node_count, step)
+        nodes[f"min_{letter}"][:, step], nodes[f"max_{letter}"][:, step] = rest_low, rest_high
+    nodes["child"][:, :step] = ~(4 * np.arange(count - 1)).reshape(node_count, step)
+    nodes["child"][:, step] = [*range(1, node_count), ~(4 * (count - 1))]
+    order = [lane for lane in range(8) if lane != step] + [step]  # far to near
+    nodes["order"] = np.array(order, np.uint32) * np.uint32(0o11111111)
     row = structure.section(SectionKind.GEOMETRIES)
     row["primitive_count"] = row["active_count"] = count
     set_header(
         structure,
         input_count=count,
         active_count=count,
-        depth=count - 1,
+        depth=node_count,
         bounds=np.stack([low.min(0), high.max(0)]),
         max_abs=float(np.abs(corners).max()),
     )

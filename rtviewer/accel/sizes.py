@@ -1,7 +1,7 @@
 """How many bytes a structure takes, from counts alone: what prebuild info reports and what a build keeps to.
 
 Sizes are linear in every count, so they are monotone (PRE-3), and depend on nothing else (PRE-1). The tree's part is a
-budget that the builder keeps by construction (``kernels.binned_sah``); the default's is at most 72 bytes a triangle
+budget that the builder keeps by construction (``kernels.wide_builder``); the default's is at most 72 bytes a triangle
 and a constant.
 """
 
@@ -10,24 +10,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rtviewer.accel import layout
+from rtviewer.dxr.flags import BuildFlag
 from rtviewer.dxr.limits import ACCELERATION_STRUCTURE_BYTE_ALIGNMENT
 
 TRIANGLE_BUDGET = 70
+INDEXED_BUDGET = 22
 BOX_BUDGET = 50
 INSTANCE_BUDGET = 160
-"""Bytes of nodes and leaf elements per primitive. Cut exactly, triangles take at most 62 (17 of them: five packs and a
-node), boxes 48, instances 116; the rest is room for cuts by area."""
+SMALL_INSTANCE_BUDGET = 120
+"""Bytes of nodes and leaf elements per primitive; the last with MINIMIZE_MEMORY. Cut exactly, triangles take at most 62
+(17 of them: five packs and a node), ids of triangles 20, boxes 48, instances 116; the rest is room for cuts by area."""
 TREE_CONSTANT = 512
 """Lets a single primitive have its node and element."""
+INSTANCE_DESC_SIZE = 64
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a size depends on. ``primitives``: triangles or boxes of all geometries; ``instances`` of a top level."""
+    """What a size depends on.
+
+    ``triangles``, ``boxes``: of all geometries. ``vertices``: summed over geometries, the smaller of the vertex count
+    and three per triangle: no more can be referenced. ``instances``: of a top level.
+    """
 
     triangles: int = 0
     boxes: int = 0
     geometries: int = 0
+    vertices: int = 0
     instances: int = 0
 
 
@@ -35,14 +44,44 @@ def align(size: int, alignment: int = ACCELERATION_STRUCTURE_BYTE_ALIGNMENT) -> 
     return -(-size // alignment) * alignment
 
 
-def tree_budget(counts: Counts) -> int:
+def tree_budget(counts: Counts, flags: BuildFlag = BuildFlag.NONE) -> int:
     """Bytes that nodes and leaf elements may take together."""
-    per_primitive = TRIANGLE_BUDGET * counts.triangles + BOX_BUDGET * counts.boxes + INSTANCE_BUDGET * counts.instances
-    return per_primitive + TREE_CONSTANT
+    small = bool(flags & BuildFlag.MINIMIZE_MEMORY)
+    per_triangle = INDEXED_BUDGET if small else TRIANGLE_BUDGET
+    per_instance = SMALL_INSTANCE_BUDGET if small else INSTANCE_BUDGET
+    return per_triangle * counts.triangles + BOX_BUDGET * counts.boxes + per_instance * counts.instances + TREE_CONSTANT
 
 
-def result_size(counts: Counts) -> int:
+def result_size(counts: Counts, flags: BuildFlag = BuildFlag.NONE) -> int:
     """ResultDataMaxSizeInBytes: the size of every structure that was never compacted (PRE-6). A multiple of 256."""
-    tables = counts.geometries * layout.GEOMETRY.itemsize + counts.instances * 64
-    padding = 3 * layout.SECTION_ALIGNMENT
-    return align(layout.HEADER.itemsize + tree_budget(counts) + tables + padding)
+    size = layout.HEADER.itemsize + tree_budget(counts, flags)
+    size += counts.geometries * layout.GEOMETRY.itemsize + counts.instances * INSTANCE_DESC_SIZE
+    if flags & BuildFlag.MINIMIZE_MEMORY:
+        size += counts.triangles * layout.TRIANGLE_INDICES.itemsize + counts.vertices * layout.VERTEX.itemsize
+    if flags & BuildFlag.ALLOW_UPDATE:
+        primitives = counts.triangles + counts.boxes
+        size += counts.geometries * layout.UPDATE_RECORD.itemsize + (primitives + 7) // 8
+    return align(size + layout.MAX_SECTIONS * layout.SECTION_ALIGNMENT)
+
+
+REFERENCE_SIZE = 28
+"""Bytes of scratch per reference: a box and an id."""
+KEY_SIZE = 8
+SCRATCH_CONSTANT = 4096
+
+
+def scratch_size(counts: Counts, flags: BuildFlag = BuildFlag.NONE) -> int:
+    """ScratchDataSizeInBytes: references, and Morton keys or sweep orders where the builder uses them."""
+    per_reference = REFERENCE_SIZE
+    if not flags & BuildFlag.MINIMIZE_MEMORY:
+        per_reference += KEY_SIZE
+    if flags & (BuildFlag.PREFER_FAST_BUILD | BuildFlag.PREFER_FAST_TRACE):
+        per_reference += KEY_SIZE
+    return align((counts.triangles + counts.boxes + counts.instances) * per_reference + SCRATCH_CONSTANT)
+
+
+def update_scratch_size(counts: Counts, flags: BuildFlag = BuildFlag.NONE) -> int:
+    """UpdateScratchDataSizeInBytes: one word per leaf element's box; 0 without ALLOW_UPDATE (PRE-4)."""
+    if not flags & BuildFlag.ALLOW_UPDATE:
+        return 0
+    return align(4 * (counts.triangles + counts.boxes + counts.instances) + SCRATCH_CONSTANT)

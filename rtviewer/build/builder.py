@@ -16,8 +16,9 @@ from rtviewer.accel.encode import allocate, seal, set_header
 from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.sizes import Counts, result_size, tree_budget
 from rtviewer.accel.structure import Structure
-from rtviewer.build.plan import BuildPlan, plan
-from rtviewer.build.references import InstanceReferences, PrimitiveReferences, instance_references, primitive_references
+from rtviewer.build.leaves import leaf_sections, reference_bounds, write_geometries, write_packs
+from rtviewer.build.plan import BuildPlan, Method, plan
+from rtviewer.build.references import InstanceReferences, instance_references, primitive_references
 from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, InstanceInputs
 from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag
 from rtviewer.dxr.layouts import INSTANCE_DESC, pack_24_8
@@ -49,12 +50,12 @@ def build_blas(
     """
     procedural = any(isinstance(g, AabbsGeometry) for g in inputs.geometries)
     build_plan = plan(flags, AccelerationStructureType.BOTTOM_LEVEL, profile, procedural=procedural)
-    references = primitive_references(inputs, profile)
+    references = primitive_references(inputs, profile, keep_degenerate=build_plan.updatable)
     counts = counts_of(inputs)
     tree = _build_tree(
-        _primitive_bounds(references), references.ids.copy(), build_plan, tree_budget(counts), progress, cancelled
+        reference_bounds(references), references.ids.copy(), build_plan, tree_budget(counts, flags), progress, cancelled
     )
-    leaf_kind = SectionKind.TRIANGLE_PACKS if references.is_triangles else SectionKind.BOX_PACKS
+    leaf_kind, content = leaf_sections(inputs, references, build_plan)
     structure = allocate(
         AccelerationStructureType.BOTTOM_LEVEL,
         flags,
@@ -62,14 +63,17 @@ def build_blas(
             (SectionKind.NODES, tree.node_count),
             (leaf_kind, len(tree.packs)),
             (SectionKind.GEOMETRIES, len(references.counts)),
+            *[(kind, len(rows)) for kind, rows in content.items()],
         ],
-        size=result_size(counts),
+        size=result_size(counts, flags),
         name=name or inputs.name,
         address=address,
     )
     tree.write_nodes(structure)
-    _write_packs(structure, references, tree)
-    _write_geometries(structure, inputs, references)
+    write_packs(structure, references, tree.packs, tree.ids)
+    for kind, rows in content.items():
+        structure.section(kind)[:] = rows
+    write_geometries(structure, inputs, references)
     set_header(
         structure,
         input_count=len(references.primitives),
@@ -101,7 +105,7 @@ def build_tlas(
     references = instance_references(instances, blases, profile)
     counts = Counts(instances=len(instances))
     tree = _build_tree(
-        references.bounds.copy(), references.ids.copy(), build_plan, tree_budget(counts), progress, cancelled
+        references.bounds.copy(), references.ids.copy(), build_plan, tree_budget(counts, flags), progress, cancelled
     )
     structure = allocate(
         AccelerationStructureType.TOP_LEVEL,
@@ -111,7 +115,7 @@ def build_tlas(
             (SectionKind.INSTANCE_LEAVES, len(tree.packs)),
             (SectionKind.INSTANCE_DESCS, len(instances)),
         ],
-        size=result_size(counts),
+        size=result_size(counts, flags),
         name=name,
         address=address,
     )
@@ -131,8 +135,14 @@ def build_tlas(
 
 def counts_of(inputs: BlasInputs) -> Counts:
     """What the size of a bottom-level structure depends on."""
-    boxes = sum(g.primitive_count for g in inputs.geometries if isinstance(g, AabbsGeometry))
-    return Counts(inputs.primitive_count - boxes, boxes, len(inputs.geometries))
+    triangles = boxes = vertices = 0
+    for geometry in inputs.geometries:
+        if isinstance(geometry, AabbsGeometry):
+            boxes += geometry.primitive_count
+        else:
+            triangles += geometry.primitive_count
+            vertices += min(len(geometry.vertices), 3 * geometry.primitive_count)
+    return Counts(triangles, boxes, len(inputs.geometries), vertices)
 
 
 # --- the tree -----------------------------------------------------------------------------------------------------
@@ -225,7 +235,7 @@ class _Tree:
 
     def write_nodes(self, structure: Structure) -> None:
         """Write all nodes into the structure's section, references relocated."""
-        from rtviewer.kernels.binned_sah import leaf_reference, relocate, write_top_node
+        from rtviewer.kernels.wide_builder import leaf_reference, relocate, write_top_node
 
         nodes = structure.section(SectionKind.NODES).view(np.float32).reshape(-1, 64)
         children = nodes.view(np.int32)
@@ -254,13 +264,27 @@ def _build_tree(
     cancelled: Cancelled | None,
 ) -> _Tree:
     """Build over all references. Ranges above the grain are cut node by node, the rest whole, on all cores."""
+    keys = np.empty(0, np.uint64)
+    if build_plan.method is Method.MORTON and len(ids):
+        bounds, ids, keys = _in_morton_order(bounds, ids)
     tree = _Tree(bounds, ids, build_plan, None)
     if not len(ids):
         return tree
-    work = _Work(bounds, ids, build_plan, budget, progress, cancelled)
+    work = _Work(bounds, ids, keys, build_plan, budget, progress, cancelled)
     tree.root = work.run()
     tree.number()
     return tree
+
+
+def _in_morton_order(
+    bounds: NDArray[np.float32], ids: NDArray[np.int32]
+) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.uint64]]:
+    from rtviewer.kernels.cuts import morton_codes
+
+    keys = np.empty(len(ids), np.uint64)
+    morton_codes(bounds, keys)
+    order = np.argsort(keys, kind="stable")
+    return bounds[order], ids[order], keys[order]
 
 
 class _Work:
@@ -270,12 +294,13 @@ class _Work:
         self,
         bounds: NDArray[np.float32],
         ids: NDArray[np.int32],
+        keys: NDArray[np.uint64],
         build_plan: BuildPlan,
         budget: int,
         progress: Progress | None,
         cancelled: Cancelled | None,
     ) -> None:
-        self.bounds, self.ids, self.plan, self.budget = bounds, ids, build_plan, budget
+        self.bounds, self.ids, self.keys, self.plan, self.budget = bounds, ids, keys, build_plan, budget
         self.progress, self.cancelled = progress, cancelled
         self.cancel = np.zeros(1, np.uint8)
         self.done = 0
@@ -338,18 +363,18 @@ class _Work:
             raise CancelledError("the build was cancelled")
 
     def _cut(self, first: int, last: int, slack: int) -> _TopNode:
-        from rtviewer.kernels.binned_sah import build_top_node
+        from rtviewer.kernels.wide_builder import build_top_node
 
         parts = np.zeros((8, 2), np.int64)
         number, left = build_top_node(
-            self.bounds, self.ids, first, last, self.plan.leaf_size, self.plan.pack_width, self.plan.element_size,
-            slack, parts,
+            self.bounds, self.ids, self.keys, int(self.plan.method), first, last,
+            self.plan.leaf_size, self.plan.pack_width, self.plan.element_size, slack, parts,
         )  # fmt: skip
         return _TopNode(parts, number, left)
 
     def _subtree(self, first: int, last: int, slack: int) -> _Subtree:
-        from rtviewer.kernels.binned_sah import build_range
         from rtviewer.kernels.exact_cost import node_cost
+        from rtviewer.kernels.wide_builder import build_range
 
         count = last - first
         # A node that is not full has only leaves of one pack below it, a full one has eight children, so nodes stay
@@ -358,7 +383,8 @@ class _Work:
         nodes = np.empty((capacity, 64), np.float32)
         packs = np.empty((count, 2), np.int32)
         node_count, pack_count, depth = build_range(
-            self.bounds, self.ids, first, last, self.plan.leaf_size, self.plan.pack_width, self.plan.element_size,
+            self.bounds, self.ids, self.keys, int(self.plan.method), first, last,
+            self.plan.leaf_size, self.plan.pack_width, self.plan.element_size,
             node_cost(count, self.plan.pack_width, self.plan.element_size) + slack,
             nodes, nodes.view(np.int32), packs, self.cancel,
         )  # fmt: skip
@@ -367,46 +393,7 @@ class _Work:
         return _Subtree(nodes[:node_count].copy(), packs[:pack_count].copy(), depth)
 
 
-# --- leaves and tables --------------------------------------------------------------------------------------------
-
-
-def _primitive_bounds(references: PrimitiveReferences) -> NDArray[np.float32]:
-    """(k, 6) float32 boxes of the primitives that go into the tree."""
-    if not references.is_triangles:
-        return references.primitives[references.ids]
-    from rtviewer.kernels.leaves import triangle_bounds
-
-    bounds = np.empty((len(references.ids), 6), np.float32)
-    triangle_bounds(references.primitives, references.ids, bounds)
-    return bounds
-
-
-def _write_packs(structure: Structure, references: PrimitiveReferences, tree: _Tree) -> None:
-    from rtviewer.kernels.leaves import write_box_packs, write_triangle_packs
-
-    if references.is_triangles:
-        packs = structure.section(SectionKind.TRIANGLE_PACKS)
-        write_triangle_packs(
-            tree.packs, tree.ids, references.primitives, references.flags, packs["vertices"], packs["id"]
-        )
-    else:
-        packs = structure.section(SectionKind.BOX_PACKS)
-        write_box_packs(
-            tree.packs, tree.ids, references.primitives, references.flags, packs["low"], packs["high"], packs["id"]
-        )
-
-
-def _write_geometries(structure: Structure, inputs: BlasInputs, references: PrimitiveReferences) -> None:
-    rows = structure.section(SectionKind.GEOMETRIES)
-    if not len(rows):
-        return
-    rows["type"] = [int(g.type) for g in inputs.geometries]
-    rows["flags"] = [int(g.flags) for g in inputs.geometries]
-    rows["primitive_count"] = references.counts
-    rows["first_primitive"] = np.cumsum(references.counts) - references.counts
-    rows["active_count"] = references.active
-    rows["degenerate_count"] = references.degenerate
-    rows["has_transform"] = [getattr(g, "transform", None) is not None for g in inputs.geometries]
+# --- the top level's tables ---------------------------------------------------------------------------------------
 
 
 def instance_descs(instances: InstanceInputs) -> NDArray[np.void]:
@@ -419,12 +406,17 @@ def instance_descs(instances: InstanceInputs) -> NDArray[np.void]:
     return rows
 
 
+def write_instance_leaves(structure: Structure, references: InstanceReferences, order: NDArray[np.int32]) -> None:
+    """Instance leaves of the instances ``order``, one after the other."""
+    leaves = structure.section(SectionKind.INSTANCE_LEAVES)
+    leaves["world_to_object"] = references.world_to_object[order]
+    leaves["instance"] = order
+    leaves["state"] = np.where(references.singular[order], layout.INSTANCE_SINGULAR, 0)
+
+
 def _write_instances(
     structure: Structure, instances: InstanceInputs, references: InstanceReferences, tree: _Tree
 ) -> None:
     structure.section(SectionKind.INSTANCE_DESCS)[:] = instance_descs(instances)
-    leaves = structure.section(SectionKind.INSTANCE_LEAVES)
     order = tree.ids[tree.packs[:, 0]] if len(tree.packs) else np.empty(0, np.int32)
-    leaves["world_to_object"] = references.world_to_object[order]
-    leaves["instance"] = order
-    leaves["state"] = np.where(references.singular[order], layout.INSTANCE_SINGULAR, 0)
+    write_instance_leaves(structure, references, order)

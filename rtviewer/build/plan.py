@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 from rtviewer.accel import layout
 from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag
@@ -11,28 +12,34 @@ from rtviewer.dxr.rules import check_build_flags, require
 from rtviewer.errors import StructureError
 
 UNIMPLEMENTED: dict[BuildFlag, str] = {
-    BuildFlag.ALLOW_UPDATE: "updates are not there yet",
-    BuildFlag.ALLOW_COMPACTION: "compacting copies are not there yet",
-    BuildFlag.PREFER_FAST_TRACE: "there is one builder so far, the binned SAH of the default",
-    BuildFlag.PREFER_FAST_BUILD: "there is one builder so far, the binned SAH of the default",
-    BuildFlag.MINIMIZE_MEMORY: "there is one memory layout so far",
-    BuildFlag.PERFORM_UPDATE: "updates are not there yet",
-    BuildFlag.DEHYDRATE: "dehydrated structures are not there yet",
+    BuildFlag.PERFORM_UPDATE: "a rebuild is no update; updates are an action of their own",
+    BuildFlag.DEHYDRATE: "a dehydrated structure cannot be traced; dehydrating is an action of its own",
 }
-"""Flags that are legal but cannot be honoured yet; asking for one is refused, and controls for them say why."""
+"""Flags that a plain build cannot honour; asking for one is refused, and controls for them say why."""
+
+
+class Method(IntEnum):
+    """How ranges are cut; numbers of ``kernels.cuts``."""
+
+    BINNED = 0
+    MORTON = 1
+    SWEEP = 2
 
 
 @dataclass(frozen=True)
 class BuildPlan:
     """``leaf_size``: most primitives in a leaf. ``pack_width``: primitives tested in one step.
-    ``element_size``: bytes of a leaf element. ``grain``: ranges up to
-    this many references are built by one thread; it does not depend on the number of threads, and neither does the
-    result."""
+    ``element_size``: bytes of a leaf element. ``grain``: ranges up to this many references are built by one thread; it
+    does not depend on the number of threads, and neither does the result. ``indexed``: packs hold ids, corners stand in
+    sections of their own. ``updatable``: degenerates and update data are kept."""
 
     leaf_size: int
     pack_width: int
     element_size: int
     grain: int
+    method: Method = Method.BINNED
+    indexed: bool = False
+    updatable: bool = False
 
 
 def plan(
@@ -50,7 +57,18 @@ def plan(
     for flag, reason in UNIMPLEMENTED.items():
         if flags & flag:
             raise StructureError(f"{flag.name} cannot be used: {reason}")
+    method = Method.BINNED
+    if flags & BuildFlag.PREFER_FAST_BUILD:
+        method = Method.MORTON
+    elif flags & BuildFlag.PREFER_FAST_TRACE:
+        method = Method.SWEEP
+    small = bool(flags & BuildFlag.MINIMIZE_MEMORY)
+    updatable = bool(flags & BuildFlag.ALLOW_UPDATE)
     if kind is AccelerationStructureType.TOP_LEVEL:
-        return BuildPlan(leaf_size=1, pack_width=1, element_size=layout.INSTANCE_LEAF.itemsize, grain=1 << 14)
-    element = layout.BOX_PACK if procedural else layout.TRIANGLE_PACK
-    return BuildPlan(leaf_size=8, pack_width=4, element_size=element.itemsize, grain=1 << 15)
+        size = layout.INSTANCE_LEAF.itemsize
+        return BuildPlan(4 if small else 1, 1, size, 1 << 14, method, updatable=updatable)
+    if procedural:
+        return BuildPlan(12 if small else 8, 4, layout.BOX_PACK.itemsize, 1 << 15, method, updatable=updatable)
+    if small:
+        return BuildPlan(12, 4, layout.INDEXED_PACK.itemsize, 1 << 15, method, indexed=True, updatable=updatable)
+    return BuildPlan(8, 4, layout.TRIANGLE_PACK.itemsize, 1 << 15, method, updatable=updatable)

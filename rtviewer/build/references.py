@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rtviewer.accel.layout import ID_NO_DUPLICATE, ID_OPAQUE
+from rtviewer.accel.layout import ID_DEGENERATE, ID_NO_DUPLICATE, ID_OPAQUE
 from rtviewer.accel.structure import Structure
 from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, InstanceInputs, TrianglesGeometry
 from rtviewer.dxr.flags import GeometryFlag, InstanceFlag
@@ -40,14 +40,16 @@ class PrimitiveReferences:
     """Primitives of a bottom level, geometries one after the other.
 
     ``primitives``: (n, 3, 3) float32 corners or (n, 6) float32 boxes of every input. ``ids`` (k,) int32: those that go
-    into the tree. ``flags`` (n,) int32: flag bits of a pack lane. Per geometry (m,) int64: ``counts``, ``active``,
-    ``degenerate``. ``reach``: largest finite coordinate of an active primitive, degenerate ones included.
+    into the tree. ``flags`` (n,) int32: flag bits of a pack lane. ``inactive`` (n,) bool: INA-1, INA-2. Per geometry
+    (m,) int64: ``counts``, ``active``, ``degenerate``. ``reach``: largest finite coordinate of an active primitive,
+    degenerate ones included.
     """
 
     is_triangles: bool
     primitives: NDArray[np.float32]
     ids: NDArray[np.int32]
     flags: NDArray[np.int32]
+    inactive: NDArray[np.bool_]
     counts: NDArray[np.int64]
     active: NDArray[np.int64]
     degenerate: NDArray[np.int64]
@@ -102,8 +104,13 @@ def _nan_violation(geometry: int, primitive: int) -> Violation:
     return violation("INA-3", text, field=field, value="NaN", section="Inactive primitives and instances")
 
 
-def primitive_references(inputs: BlasInputs, profile: Profile = DEFAULT_PROFILE) -> PrimitiveReferences:
+def primitive_references(
+    inputs: BlasInputs, profile: Profile = DEFAULT_PROFILE, *, keep_degenerate: bool = False
+) -> PrimitiveReferences:
     """Decode geometries and leave out what can never be hit: inactive (INA-*) and degenerate triangles (DEG-7).
+
+    ``keep_degenerate``: degenerate triangles stay, marked, unless they repeat an index and so are degenerate for ever
+    (DEG-5).
 
     Raises InvalidInputError with every violation found.
     """
@@ -118,7 +125,7 @@ def primitive_references(inputs: BlasInputs, profile: Profile = DEFAULT_PROFILE)
         CALL,
     )
     found: list[Violation] = []
-    parts, kept, flags = [], [], []
+    parts, kept, flags, dead = [], [], [], []
     counts, active, degenerate = [], [], []
     reach = 0.0
     for index, geometry in enumerate(inputs.geometries):
@@ -131,7 +138,7 @@ def primitive_references(inputs: BlasInputs, profile: Profile = DEFAULT_PROFILE)
             primitives = triangle_corners(geometry)
             inactive = inactive_triangles(primitives)
             flat = degenerate_triangles(primitives) & ~inactive
-            keep = ~inactive & ~flat
+            keep = ~inactive & (~flat | (keep_degenerate & ~_repeats_an_index(geometry)))
         axes = tuple(range(1, primitives.ndim))
         broken = np.isnan(primitives).any(axes) & ~inactive
         if broken.any():
@@ -143,7 +150,11 @@ def primitive_references(inputs: BlasInputs, profile: Profile = DEFAULT_PROFILE)
         )
         parts.append(primitives)
         kept.append(keep)
-        flags.append(np.full(len(primitives), bits, np.int32))
+        marked = np.full(len(primitives), bits, np.int32)
+        if isinstance(geometry, TrianglesGeometry):
+            marked[flat] |= np.int32(ID_DEGENERATE)
+        flags.append(marked)
+        dead.append(inactive)
         counts.append(len(primitives))
         active.append(int(keep.sum()))
         degenerate.append(int(flat.sum()))
@@ -155,11 +166,20 @@ def primitive_references(inputs: BlasInputs, profile: Profile = DEFAULT_PROFILE)
         np.ascontiguousarray(np.concatenate([empty, *parts]), np.float32),
         np.flatnonzero(np.concatenate([np.empty(0, np.bool_), *kept])).astype(np.int32),
         np.concatenate([np.empty(0, np.int32), *flags]),
+        np.concatenate([np.empty(0, np.bool_), *dead]),
         np.array(counts, np.int64),
         np.array(active, np.int64),
         np.array(degenerate, np.int64),
         reach,
     )
+
+
+def _repeats_an_index(geometry: TrianglesGeometry) -> NDArray[np.bool_]:
+    """DEG-5 and DEG-6: equal indices, not equal positions."""
+    if geometry.indices is None:
+        return np.zeros(geometry.primitive_count, np.bool_)
+    a, b, c = geometry.indices[:, 0], geometry.indices[:, 1], geometry.indices[:, 2]
+    return (a == b) | (b == c) | (c == a)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.dxr.flags import GeometryFlag, GeometryType, InstanceFlag
+from rtviewer.dxr.formats import IndexFormat, VertexFormat
 
 Float3x4: TypeAlias = NDArray[np.float32]
 """(3, 4) float32, row-major, rows ``[m00 m01 m02 tx]``."""
@@ -26,7 +27,8 @@ class TrianglesGeometry:
     """A triangle list.
 
     ``vertices``: (vertex_count, 3) float32. ``indices``: (triangle_count, 3) uint32, or None for consecutive triples.
-    ``transform``: (3, 4) float32 applied to every vertex at build time (GEO-7), or None.
+    ``transform``: (3, 4) float32 applied to every vertex at build time (GEO-7), or None. The formats are those that the
+    arrays were decoded from: an update may not change them (UPD-8).
     """
 
     vertices: NDArray[np.float32]
@@ -34,6 +36,8 @@ class TrianglesGeometry:
     transform: Float3x4 | None = None
     flags: GeometryFlag = GeometryFlag.NONE
     name: str = ""
+    vertex_format: VertexFormat = VertexFormat.R32G32B32_FLOAT
+    index_format: IndexFormat = IndexFormat.R32_UINT
 
     type = GeometryType.TRIANGLES
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from rtviewer.dxr.profile import Tier
 from rtviewer.errors import RtviewerError
 from rtviewer.gui.actions import Actions, ShortcutDialog
 from rtviewer.gui.binding import follow, listen, quiet, show_choice
@@ -216,6 +218,32 @@ class MainWindow(QMainWindow):
                 menu.addSeparator()
             menu.addActions(actions)
         self._fill_recent()
+        self._make_profile_menu()
+
+    def _make_profile_menu(self) -> None:
+        """Tier and Xbox, made from the enum; a choice that breaks a rule is refused and the marks go back."""
+        menu = self.menuBar().addMenu("&Profile")
+        self.menuBar().insertMenu(self.menuBar().actions()[-2], menu)
+        self.profile_actions = {tier: menu.addAction(f"Tier {tier}") for tier in Tier}
+        menu.addSeparator()
+        xbox = menu.addAction("Xbox additions")
+        for tier, action in self.profile_actions.items():
+            action.setCheckable(True)
+            action.triggered.connect(lambda _=False, tier=tier: self._set_profile(tier=tier))
+        xbox.setCheckable(True)
+        xbox.triggered.connect(lambda on: self._set_profile(xbox=on))
+
+        def show(state: State) -> None:
+            for tier, action in self.profile_actions.items():
+                action.setChecked(state.profile.tier is tier)
+            xbox.setChecked(state.profile.xbox)
+
+        self._show_profile = show
+        follow(self, self.session.store, {"profile"}, show)
+
+    def _set_profile(self, **changes: Any) -> None:
+        self.session.set_profile(replace(self.session.state.profile, **changes))
+        self._show_profile(self.session.state)
 
     def _make_tool_bar(self) -> None:
         bar = QToolBar("Tools")
@@ -446,6 +474,7 @@ class MainWindow(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:
         """Keep the layout, end all work, and let nothing that is late reach the window."""
         self.save_layout()
+        self.hide()
         self._gui_thread.close()
         self.session.close()
         self.background.close()

@@ -203,6 +203,7 @@ def style_sheet(theme: Theme) -> str:
     QLabel[role="overlay"] {{ color: {theme.view_text}; background: {theme.veil}; padding: 2px 6px;
         border-radius: 3px; }}
     QFrame[role="banner"] {{ background: {theme.raised}; border-left: 4px solid {theme.error}; }}
+    QFrame[role="line"] {{ background: {theme.border}; }}
     QFrame[role="strip"] {{ background: {theme.window}; border-top: 1px solid {theme.border}; }}
     QToolButton[role="bit"] {{ padding: 2px 0; min-width: 22px; border: 1px solid {theme.border}; border-radius: 3px;
         background: {theme.base}; color: {theme.muted}; }}

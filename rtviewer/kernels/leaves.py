@@ -48,3 +48,13 @@ def write_box_packs(packs, ids, boxes, flags, low, high, identities):
             for axis in range(3):
                 low[pack, axis, lane] = boxes[box, axis]
                 high[pack, axis, lane] = boxes[box, axis + 3]
+
+
+@jit
+def write_pack_ids(packs, ids, flags, identities):
+    """Fill packs that hold ids only."""
+    for pack in range(len(packs)):
+        for lane in range(4):
+            identities[pack, lane] = -1
+        for reference in range(packs[pack, 0], packs[pack, 1]):
+            identities[pack, reference - packs[pack, 0]] = ids[reference] | flags[ids[reference]]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rtviewer.dxr.verdicts import Counter
-from rtviewer.kernels import state
+from rtviewer.kernels import cuts, exact_cost, leaves, refit, state, wide_builder
 
 
 def compile_all(progress: Callable[[float, str], None] | None = None) -> None:
@@ -30,7 +30,6 @@ def compile_all(progress: Callable[[float, str], None] | None = None) -> None:
 
 
 def _builder() -> None:
-    from rtviewer.kernels import binned_sah, exact_cost, leaves
 
     corners = np.zeros((1, 3, 3), np.float32)
     ids, flags = np.zeros(1, np.int32), np.zeros(1, np.int32)
@@ -38,17 +37,22 @@ def _builder() -> None:
     leaves.triangle_bounds(corners, ids, bounds)
     nodes, packs = np.zeros((2, 64), np.float32), np.zeros((1, 2), np.int32)
     children = nodes.view(np.int32)
-    binned_sah.build_range(bounds, ids, 0, 1, 8, 4, 160, 4096, nodes, children, packs, np.zeros(1, np.uint8))
-    binned_sah.relocate(children, 1, 0, 0, children)
+    keys = np.zeros(0, np.uint64)
+    wide_builder.build_range(bounds, ids, keys, 0, 0, 1, 8, 4, 160, 4096, nodes, children, packs, np.zeros(1, np.uint8))
+    wide_builder.relocate(children, 1, 0, 0, children)
     parts = np.zeros((8, 2), np.int64)
-    binned_sah.build_top_node(bounds, ids, 0, 1, 8, 4, 160, 4096, parts)
+    wide_builder.build_top_node(bounds, ids, keys, 0, 0, 1, 8, 4, 160, 4096, parts)
+    cuts.morton_codes(bounds, np.zeros(1, np.uint64))
     exact_cost.node_cost(1, 4, 160)
-    binned_sah.write_top_node(bounds, parts, 0, np.zeros(8, np.int32), nodes, children, 0)
-    binned_sah.leaf_reference(0, 1)
+    wide_builder.write_top_node(bounds, parts, 0, np.zeros(8, np.int32), nodes, children, 0)
+    wide_builder.leaf_reference(0, 1)
     from rtviewer.accel import layout
 
     triangle_packs, box_packs = np.zeros(1, layout.TRIANGLE_PACK), np.zeros(1, layout.BOX_PACK)
     leaves.write_triangle_packs(packs, ids, corners, flags, triangle_packs["vertices"], triangle_packs["id"])
+    leaves.write_pack_ids(packs, ids, flags, np.zeros(1, layout.INDEXED_PACK)["id"])
+    refit.element_bounds(triangle_packs["id"], bounds, np.zeros((1, 6), np.float32))
+    refit.refit_nodes(nodes, children, np.zeros((1, 6), np.float32))
     leaves.write_box_packs(packs, ids, bounds, flags, box_packs["low"], box_packs["high"], box_packs["id"])
 
 

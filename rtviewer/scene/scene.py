@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rtviewer.dxr.descs import IDENTITY, BlasInputs, Float3x4
 from rtviewer.dxr.flags import InstanceFlag
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
-from rtviewer.scene.camera import Camera
+from rtviewer.scene.camera import Camera, fitting_camera
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,11 @@ class Scene:
     intersection: IntersectionProgram = IntersectionProgram.SPHERE
     warnings: tuple[str, ...] = ()
     source: str = ""
+
+    @property
+    def camera(self) -> Camera:
+        """The first camera, or the one that fits the bounds."""
+        return self.cameras[0] if self.cameras else fitting_camera(self.bounds())
 
     def bounds(self) -> NDArray[np.float64] | None:
         """World bounds of referenced finite positions, (2, 3) float64, or None when there are none."""

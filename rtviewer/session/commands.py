@@ -169,7 +169,7 @@ class Session:
         self._tell(DocumentChanged(document))
         self.store.replace(
             rays=replace(state.rays, any_hit=scene.any_hit, intersection=scene.intersection),
-            camera=documents.default_camera(scene),
+            camera=scene.camera,
             selection=Selection(),
             pick=None,
             typed_ray=None,

@@ -22,8 +22,9 @@ from rtviewer.accel.structure import Structure
 from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag, RayFlag
 from rtviewer.dxr.limits import ACCELERATION_STRUCTURE_BYTE_ALIGNMENT
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
+from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
 from rtviewer.dxr.rules import check_build_flags
-from rtviewer.errors import CancelledError, InvalidInputError, RtviewerError, Violation, violation
+from rtviewer.errors import CancelledError, InvalidInputError, ProgramError, RtviewerError, Violation, violation
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.scene.scene import Instance, Scene
 from rtviewer.session.state import BuildSettings, RaySettings
@@ -42,6 +43,9 @@ Cancelled = Callable[[], bool]
 
 TOP_LEVEL = -1
 """The structure index that means the TLAS; 0 and above index ``World.blases``."""
+
+MAX_LISTED = 20
+"""Problems of one kind that are listed one by one; more are counted."""
 
 FIRST_ADDRESS = 0x1_0000_0000
 """Simulated GPU address of the first structure. Fixed, so that the same scene always gives the same addresses."""
@@ -173,7 +177,7 @@ class World:
         from rtviewer.session.image import trace_image
 
         rays = scene_rays(self.scene, ray_flags=ray_flags, mask=mask, **settings)
-        return trace_image(self, camera or default_camera(self.scene), size, rays, counters=counters, profile=profile)
+        return trace_image(self, camera or self.scene.camera, size, rays, counters=counters, profile=profile)
 
     def explain(
         self,
@@ -196,7 +200,7 @@ class World:
             return walk_ray(self, origin, direction, rays, profile=profile)
         if pixel is None or origin is not None or direction is not None:
             raise RtviewerError("explain takes either pixel=(x, y), or origin=(x, y, z) and direction=(x, y, z)")
-        return walk_pixel(self, camera or default_camera(self.scene), size, pixel, rays, profile=profile)
+        return walk_pixel(self, camera or self.scene.camera, size, pixel, rays, profile=profile)
 
 
 @dataclass(frozen=True)
@@ -233,19 +237,28 @@ class Document:
 
 
 def scene_rays(scene: Scene, **settings: Any) -> RaySettings:
-    """Ray settings with the scene's own programs, then with the given fields replaced."""
-    return replace(RaySettings(any_hit=scene.any_hit, intersection=scene.intersection), **settings)
+    """Ray settings with the scene's own programs, then with the given fields replaced.
+
+    Numbers become members of their enums. Raises ProgramError for the number of a program that does not exist.
+    """
+    rays = replace(RaySettings(any_hit=scene.any_hit, intersection=scene.intersection), **settings)
+    try:
+        any_hit, intersection = AnyHitProgram(rays.any_hit), IntersectionProgram(rays.intersection)
+    except ValueError as error:
+        counts = f"any-hit has 0 to {len(AnyHitProgram) - 1}, intersection 0 to {len(IntersectionProgram) - 1}"
+        raise ProgramError(f"there is no such program, {counts}: {error}") from error
+    return replace(rays, ray_flags=RayFlag(int(rays.ray_flags)), any_hit=any_hit, intersection=intersection)
 
 
 def default_camera(scene: Scene) -> Camera:
-    """The scene's first camera, or the one that fits its bounds."""
-    return scene.cameras[0] if scene.cameras else fitting_camera(scene.bounds())
+    """The camera a scene opens with."""
+    return scene.camera
 
 
 def camera_named(scene: Scene, name: str | None) -> Camera:
     """A camera by name or position; None means the default one. Raises RtviewerError with the names there are."""
     if name is None:
-        return default_camera(scene)
+        return scene.camera
     if name == "fit":
         return fitting_camera(scene.bounds())
     for index, camera in enumerate(scene.cameras):
@@ -385,8 +398,20 @@ def problems_of(world: World) -> tuple[Problem, ...]:
         if inactive:
             text = f"{blas.name}: {inactive:,} inactive primitives, which are counted but not in the tree"
             found.append(Problem("warning", f"[INA-1] {text}", "INA-1", index))
-    leaves = world.tlas.instance_leaves
-    for instance in np.sort(leaves["instance"][leaves["state"] != 0]):
-        text = f"instance {instance}: its transform cannot be inverted, so no ray enters it"
-        found.append(Problem("warning", f"[INST-5] {text}", "INST-5", TOP_LEVEL, int(instance)))
+    tlas = world.tlas
+    singular = np.sort(tlas.instance_leaves["instance"][tlas.instance_leaves["state"] != 0])
+    found += _instance_problems(singular, "INST-5", "transform cannot be inverted, so no ray enters")
+    masked_out = np.flatnonzero(tlas.instance_descs["InstanceIDAndMask"] >> 24 == 0)
+    found += _instance_problems(masked_out, "MASK-1", "mask is 0, so no ray's mask can meet it")
     return tuple(found)
+
+
+def _instance_problems(instances: NDArray[np.integer[Any]], rule: str, text: str) -> list[Problem]:
+    """A line for each of the first few instances, and one that counts the rest."""
+    listed, rest = instances[:MAX_LISTED], len(instances) - MAX_LISTED
+    found = [
+        Problem("warning", f"[{rule}] instance {index}: its {text}", rule, TOP_LEVEL, int(index)) for index in listed
+    ]
+    if rest > 0:
+        found.append(Problem("warning", f"[{rule}] {rest:,} more instances whose {text}", rule, TOP_LEVEL))
+    return found

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from rtviewer.session.state import ImageSettings, RaySettings
 from rtviewer.shade.modes import Shaded, shade
 from rtviewer.shade.picture import Picture
 from rtviewer.trace.request import Hits, RayBatch, TraceResult, TraceSettings
+
+if TYPE_CHECKING:
+    from rtviewer.session.raylog import RayLog
 
 STEPS = (4, 2, 1)
 TILE_POINTS = 64
@@ -136,6 +139,15 @@ class ImageBuffer:
         if self.counters is None:
             raise RtviewerError("this picture was traced without counters")
         return self.counters[:, :, int(counter)]
+
+    def explain(self, pixel: tuple[int, int]) -> RayLog:
+        """The log of a pixel's ray: the picture's own camera, size, settings and structures."""
+        from rtviewer.session.raylog import walk_pixel
+
+        request = self.request
+        return walk_pixel(
+            request.world, request.camera, (request.width, request.height), pixel, request.rays, profile=request.profile
+        )
 
     def picture(self) -> Picture:
         """The traced pixels as what ``shade.modes.shade`` colours; of a coarse picture only the lattice."""

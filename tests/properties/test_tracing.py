@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rtviewer.accel.invariants import check
 from rtviewer.build.builder import build_blas, build_tlas
+from rtviewer.dxr.flags import BuildFlag
 from rtviewer.dxr.programs import AnyHitProgram
 from rtviewer.dxr.verdicts import Counter, EventKind, Verdict
 from rtviewer.trace.dispatch import Dispatcher
@@ -17,11 +18,12 @@ from rtviewer.trace.walk import any_hit_calls
 from tests.properties.strategies import SEEDS, XBOX, RandomWorld, random_rays, random_settings, random_world
 
 RAYS = 64
+FLAGS = st.sampled_from([BuildFlag(word) for word in range(32) if word & 0xC != 0xC])
 
 
-def dispatcher_of(world: RandomWorld) -> Dispatcher:
-    blases = {(i + 1) * 256: build_blas(inputs) for i, inputs in enumerate(world.blases)}
-    tlas = build_tlas(world.instances, blases=blases)
+def dispatcher_of(world: RandomWorld, flags: BuildFlag = BuildFlag.NONE) -> Dispatcher:
+    blases = {(i + 1) * 256: build_blas(inputs, flags) for i, inputs in enumerate(world.blases)}
+    tlas = build_tlas(world.instances, flags, blases=blases)
     for structure in (tlas, *blases.values()):
         assert check(structure) == []
     return Dispatcher(tlas, blases, XBOX)
@@ -31,12 +33,13 @@ def dispatcher_of(world: RandomWorld) -> Dispatcher:
     "RAY-6", "RAY-7", "RAY-11", "DET-5", "TRI-5", "MASK-1", "CULL-1", "CULL-2", "CULL-3", "OPQ-3", "INA-6"
 )
 @settings(max_examples=150, deadline=None)
-@given(seed=SEEDS, lattice=st.booleans())
-def test_closest_hits_equal_the_oracle_exactly(seed: int, lattice: bool) -> None:
-    """Where no any-hit accepts and ACCEPT_FIRST_HIT is off, everything of the result is equal, ties included."""
+@given(seed=SEEDS, lattice=st.booleans(), flags=FLAGS)
+def test_closest_hits_equal_the_oracle_exactly(seed: int, lattice: bool, flags: BuildFlag) -> None:
+    """Where no any-hit accepts and ACCEPT_FIRST_HIT is off, everything of the result is equal, ties included, whatever
+    the build flags (BF-10)."""
     world, rays = random_world(seed, lattice), random_rays(seed, RAYS, lattice)
     arguments = random_settings(seed, RAYS, any_hit=[AnyHitProgram.IGNORE], accept_first=False)
-    got = dispatcher_of(world).trace(rays, arguments).hits
+    got = dispatcher_of(world, flags).trace(rays, arguments).hits
     expected = trace_reference(world.blases, world.instances, world.blas_of, rays, arguments).hits
     for field in ("hit", "instance_index", "geometry_index", "primitive_index", "hit_kind", "instance_id",
                   "hit_group_index", "t", "attributes", "invalid"):  # fmt: skip
@@ -45,11 +48,11 @@ def test_closest_hits_equal_the_oracle_exactly(seed: int, lattice: bool) -> None
 
 @pytest.mark.rule("ACC-1", "ACC-2", "ACC-3", "ACC-6", "AH-1", "AH-5", "AH-6", "TRAV-1", "TRAV-7")
 @settings(max_examples=150, deadline=None)
-@given(seed=SEEDS, lattice=st.booleans())
-def test_any_hit_and_first_hit_are_among_what_the_rules_accept(seed: int, lattice: bool) -> None:
+@given(seed=SEEDS, lattice=st.booleans(), flags=FLAGS)
+def test_any_hit_and_first_hit_are_among_what_the_rules_accept(seed: int, lattice: bool, flags: BuildFlag) -> None:
     world, rays = random_world(seed, lattice), random_rays(seed, RAYS, lattice)
     arguments = random_settings(seed, RAYS, any_hit=list(range(6)), accept_first=True)
-    dispatcher = dispatcher_of(world)
+    dispatcher = dispatcher_of(world, flags)
     log = dispatcher.walk(rays, arguments)
     got = log.result.hits
     expected = trace_reference(world.blases, world.instances, world.blas_of, rays, arguments)

@@ -22,6 +22,7 @@ from rtviewer.build.builder import build_blas
 from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
 from rtviewer.dxr.flags import BuildFlag, RayFlag
 from rtviewer.dxr.programs import IntersectionProgram
+from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import FileFormatError, InvalidInputError, StructureError
 from rtviewer.io.registry import load_scene
 from rtviewer.scene.generators import box, icosphere
@@ -237,6 +238,27 @@ def test_c04_nearest_hits_through_a_deep_tree(chain: bool, order: int) -> None:
     assert hits.primitive_index[1] == (120 if order == 1 else 0)
     for rows in deep.all_hits_checked([(-1, 0, 0), (1e19, 0, 0)], [(1, 0, 0), (-1, 0, 0)]):
         assert rows[:, 2].tolist() == list(range(121))
+
+
+@pytest.mark.parametrize("width", [2, 5, 8])
+def test_c04_the_stack_holds_every_sibling_of_every_level(width: int) -> None:
+    """All boxes overlap and the deepest comes first, so a walk puts off all other children of all nodes."""
+    levels = 150
+    corners = np.tile(np.float32([[-1, -1, 0], [1, -1, 0], [0, 1, 0]]), (levels * (width - 1) + 1, 1, 1))
+    corners[:, :, 2] = np.arange(len(corners))[::-1, None] % 7
+    corners[:, 0, 2] = 0
+    corners[:, 1, 2] = 7
+    deep = with_blas(world(triangles(corners)), 0, chain_blas(corners, width))
+    assert_sound(deep)
+    for direction in ((0.01, 0.02, 1), (0.01, 0.02, -1)):
+        origin = np.float32([0, -0.5, 3.5]) - 20 * np.float32(direction)
+        hits = deep.trace_checked(origin, direction)
+        assert hits.hit[0]
+        found = deep.trace(origin, direction, ray_flags=RayFlag.FORCE_OPAQUE, counters=True)
+        assert found.counters is not None
+        high_water = int(found.counters[0, Counter.STACK_HIGH_WATER])
+        assert levels * (width - 2) <= high_water <= deep.dispatcher.stack_size
+        assert len(deep.all_hits_checked(origin, direction)[0]) == len(corners)
 
 
 @pytest.mark.timeout(60)

@@ -67,7 +67,7 @@ def test_without_a_camera_the_scenes_own_or_the_fitting_one_is_used(tmp_path):
     path.write_text("v -1 -1 0\nv 1 -1 0\nv 1 1 0\nv -1 1 0\nf 1 2 3 4\n")
     world = rt.build(rt.load_scene(path))
     image = world.trace(size=(32, 18))
-    assert image.camera == rt.default_camera(world.scene)
+    assert image.camera == world.scene.camera
     assert image.hit.any()
 
 
@@ -97,7 +97,5 @@ def test_the_stub_lists_the_same_names_from_the_same_places():
     from pathlib import Path
 
     stub = ast.parse(Path(rt.__file__).with_suffix(".pyi").read_text())
-    places = {
-        alias.name: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names
-    }
+    places = {alias.name: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert places == rt._PLACES

@@ -219,7 +219,10 @@ class SceneView(gl.GLViewWidget):
         return label
 
     def _show_failure(self, item: object, error: Exception) -> None:
-        self.failure.setText(f"{type(item).__name__} cannot be drawn: {error}")
+        text = f"{type(item).__name__} cannot be drawn: {error}"
+        if self.failure.text() == text and self.failure.isVisible():
+            return  # placing labels repaints, which would fail and place them again
+        self.failure.setText(text)
         self.failure.show()
         self._place_labels()
 

@@ -146,11 +146,19 @@ class BoxTreeModel(QAbstractItemModel):
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if role == Qt.ItemDataRole.DisplayRole and self._tree is not None:
             return self._text(index)
+        if role == Qt.ItemDataRole.ToolTipRole and index.column() == 0:
+            return self._tip(index)
         if role == Qt.ItemDataRole.TextAlignmentRole and index.column():
             return _RIGHT
         if role == Qt.ItemDataRole.FontRole and index.column():
             return self._number_font
         return None
+
+    def _tip(self, index: Index) -> str:
+        item = self.item_of(index)
+        if item is None:
+            return f"Box {self.box_of(index):,}, breadth first"
+        return f"Instance {item[0]}" if item[1] < 0 else f"Geometry {item[0]}, primitive {item[1]}"
 
     def _text(self, index: Index) -> str:
         tree = self._tree

@@ -46,8 +46,8 @@ class NodeTreePane(Pane):
         self.view.header().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         self.view.header().setSectionResizeMode(1, QHeaderView.ResizeMode.Fixed)
         self.view.header().setSectionResizeMode(2, QHeaderView.ResizeMode.Fixed)
-        self.view.header().resizeSection(1, 46)
-        self.view.header().resizeSection(2, 68)
+        self.view.header().resizeSection(1, 42)
+        self.view.header().resizeSection(2, 62)
         self.view.selectionModel().currentChanged.connect(self._chosen)
         self.view.doubleClicked.connect(self._enter)
         self.find = QLineEdit()
@@ -97,7 +97,7 @@ class NodeTreePane(Pane):
         self._structure = structure
         tree = world.tree(structure)
         top = structure == TOP_LEVEL
-        self.model.set_tree(tree, lambda first, second: f"instance {first}" if top else f"primitive {first}:{second}")
+        self.model.set_tree(tree, lambda first, second: f"inst {first}" if top else f"prim {first}:{second}")
         name = world.structure(structure).name or ("TLAS" if top else f"BLAS {structure}")
         self.caption.setText(name if len(name) <= 14 else name[:13] + "…")
         self.caption.setToolTip(f"Nodes of {name}: {len(tree):,} boxes")

@@ -59,7 +59,7 @@ class PropertiesPane(Pane):
                 item.setForeground(0, muted)
                 item.setFont(1, number)
                 item.setToolTip(0, tip or name)
-                item.setToolTip(1, f"{tip or name}\nDouble-click to copy")
+                item.setToolTip(1, f"{value}\n{tip or name}\nDouble-click to copy")
                 item.setTextAlignment(1, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
                 head.addChild(item)
             head.setExpanded(True)

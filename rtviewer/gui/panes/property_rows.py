@@ -20,8 +20,8 @@ Section: TypeAlias = tuple[str, list[Row]]
 
 
 def vector(values: object) -> str:
-    """Numbers side by side, each in seven characters or more."""
-    return "  ".join(f"{float(v):.6g}" for v in np.asarray(values).ravel())
+    """Numbers side by side, five digits each."""
+    return "  ".join(f"{float(v):.5g}" for v in np.asarray(values).ravel())
 
 
 def property_sections(world: World, selection: Selection) -> list[Section]:

@@ -113,8 +113,8 @@ class RayFlagsPane(Pane):
     @staticmethod
     def _separator() -> QFrame:
         line = QFrame()
-        line.setFrameShape(QFrame.Shape.HLine)
-        line.setFixedHeight(9)
+        line.setProperty("role", "line")
+        line.setFixedHeight(1)
         return line
 
     def _mask_and_interval(self) -> QVBoxLayout:

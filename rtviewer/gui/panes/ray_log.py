@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QModelIndex, QSize, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QStackedLayout, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QStackedLayout, QToolButton, QVBoxLayout, QWidget
 
 from rtviewer.dxr.verdicts import EventKind
 from rtviewer.gui.binding import listen, quiet
@@ -50,6 +50,8 @@ class RayLogPane(Pane):
         self.result.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.ray = label("", "muted")
         self.ray.setFont(monospaced(-1))
+        self.ray.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.ray.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.empty = label(EMPTY, "empty")
         content = QWidget()
         column = QVBoxLayout(content)
@@ -93,8 +95,7 @@ class RayLogPane(Pane):
             button.clicked.connect(lambda _: self._refilter())
             self.families[family] = button
             line.addWidget(button)
-        line.addStretch(1)
-        line.addWidget(self.ray)
+        line.addWidget(self.ray, 1)
         self.copy = QToolButton()
         self.copy.setAutoRaise(True)
         self.copy.setToolTip("Copy the shown events, the ray and its result as text")

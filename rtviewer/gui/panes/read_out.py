@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QWidget
 
 from rtviewer.dxr.verdicts import COUNTER_MEANINGS, Counter
 from rtviewer.gui.panes.pane import Pane, PaneContext
@@ -12,8 +13,8 @@ from rtviewer.session.image import ImageBuffer, pixel_ray, trace_settings
 from rtviewer.session.raylog import hit_kind_text
 from rtviewer.trace.request import TraceResult
 
-COLUMNS = 7
-"""Fields side by side."""
+FIELD_WIDTH = 132
+"""Pixels a field needs: as many stand side by side as the width allows."""
 COUNTER_LABELS = {
     Counter.TLAS_NODES_VISITED: "TLAS nodes",
     Counter.BLAS_NODES_VISITED: "BLAS nodes",
@@ -37,7 +38,8 @@ HIT_FIELDS = (
     ("Pixel", "Column and row, (0, 0) is top left"),
     ("t", "Where on the ray the hit is, in lengths of its direction"),
     ("Hit kind", "254 front face, 255 back face, else the intersection program's own"),
-    ("u, v", "Barycentrics: weights of v1 and v2; attributes of a procedural hit"),
+    ("u", "Barycentric weight of v1; first attribute of a procedural hit"),
+    ("v", "Barycentric weight of v2; second attribute of a procedural hit"),
     ("Instance", "InstanceIndex"),
     ("ID", "InstanceID"),
     ("Geometry", "GeometryIndex"),
@@ -65,16 +67,32 @@ class ReadOut(Pane):
         self._grid = QGridLayout(frame)
         self._grid.setContentsMargins(8, 4, 8, 5)
         self._grid.setHorizontalSpacing(6)
+        frame.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.setMinimumWidth(4 * FIELD_WIDTH)
         self._grid.setVerticalSpacing(0)
         fields = [(name, name, tip) for name, tip in HIT_FIELDS]
         fields += [(counter, COUNTER_LABELS[counter], COUNTER_MEANINGS[counter]) for counter in Counter]
-        rows = -(-len(fields) // COLUMNS)
-        for number, (key, text, tip) in enumerate(fields):
-            self._add(key, text, tip, number % rows, number // rows)
-        for column in range(COLUMNS):
-            self._grid.setColumnStretch(2 * column + 1, 1)
+        self._fields = [self._make(key, text, tip) for key, text, tip in fields]
+        self._columns = 0
+        self._arrange(7)
 
-    def _add(self, key: object, text: str, tip: str, row: int, column: int) -> None:
+    def _arrange(self, columns: int) -> None:
+        """Fill column after column, so that what belongs together stands together."""
+        if columns == self._columns:
+            return
+        rows = -(-len(self._fields) // columns)
+        for column in range(2 * max(columns, self._columns)):
+            self._grid.setColumnStretch(column, int(column % 2 == 1 and column < 2 * columns))
+        self._columns = columns
+        for number, (name, value) in enumerate(self._fields):
+            self._grid.addWidget(name, number % rows, 2 * (number // rows))
+            self._grid.addWidget(value, number % rows, 2 * (number // rows) + 1)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange(min(max(self.width() // FIELD_WIDTH, 4), 9))
+
+    def _make(self, key: object, text: str, tip: str) -> tuple[QLabel, QLabel]:
         small = self.font()
         small.setPointSizeF(max(small.pointSizeF() - 1.0, 7.0))
         name = QLabel(text)
@@ -89,8 +107,7 @@ class ReadOut(Pane):
         value.setMinimumWidth(value.fontMetrics().horizontalAdvance("0" * 7) + 10)
         value.setAccessibleName(text)
         self.values[key] = value
-        self._grid.addWidget(name, row, 2 * column)
-        self._grid.addWidget(value, row, 2 * column + 1)
+        return name, value
 
     def picture_changed(self, buffer: ImageBuffer) -> None:
         """The picture under a resting cursor was traced anew."""
@@ -116,7 +133,8 @@ class ReadOut(Pane):
             "Pixel": f"{pixel[0]}, {pixel[1]}",
             "t": f"{float(hits.t[0]):.6g}" if hit else "miss",
             "Hit kind": hit_kind_text(int(hits.hit_kind[0])).split(" (")[0] if hit else BLANK,
-            "u, v": f"{hits.attributes[0, 0]:.3f} {hits.attributes[0, 1]:.3f}" if hit else BLANK,
+            "u": f"{hits.attributes[0, 0]:.4f}" if hit else BLANK,
+            "v": f"{hits.attributes[0, 1]:.4f}" if hit else BLANK,
             "Instance": str(int(hits.instance_index[0])) if hit else BLANK,
             "ID": str(int(hits.instance_id[0])) if hit else BLANK,
             "Geometry": str(int(hits.geometry_index[0])) if hit else BLANK,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QSpinBox, QVBoxLayout, QWidget
 
 from rtviewer.gui.binding import follow, listen, quiet
 from rtviewer.gui.gl import camera_control
@@ -73,9 +73,10 @@ class StructureView(Pane):
         self.low.valueChanged.connect(self._depth_typed)
         self.high.valueChanged.connect(self._depth_typed)
         line.insertWidget(2, label("to", "muted"))
-        line.addStretch(1)
         self.selected = label("", "muted")
-        line.addWidget(self.selected)
+        self.selected.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.selected.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        line.addWidget(self.selected, 1)
         return strip
 
     def sizeHint(self) -> QSize:
@@ -166,7 +167,9 @@ class StructureView(Pane):
             self.low.setValue(state.view.depth_low)
             self.high.setValue(state.view.depth_high)
         self.view.set_caption(self._caption(state))
-        self.selected.setText(self._selection_text(state))
+        text = self._selection_text(state)
+        self.selected.setText(text)
+        self.selected.setToolTip(f"Selected: {text}" if text else "")
 
     def _caption(self, state: State) -> str:
         world = self.session.world

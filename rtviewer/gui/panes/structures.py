@@ -72,6 +72,7 @@ class StructuresPane(Pane):
         super().__init__(context, parent)
         self.model = NumpyTableModel(self)
         self.table = make_table(self.model, "Structures")
+        self.setMinimumWidth(190)
         self.table.setToolTip("Click: show its node tree. Double-click: show it alone, in its object space.")
         self.table.selectionModel().currentRowChanged.connect(self._chosen)
         self.table.doubleClicked.connect(self._enter)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -133,7 +136,8 @@ def test_damages_of_header_and_section_table(name: str, kind: str) -> None:
 
 @kinds
 def test_a_missing_section_is_named(kind: str) -> None:
-    problems = damaged(kind, add_header("section_count", -1))
+    count = int(SOUND[kind].header["section_count"])
+    problems = damaged(kind, set_header("section_count", count - 1))
     assert problems
     assert "section" in problems[0]
 
@@ -185,7 +189,6 @@ NODE_DAMAGES = {
     ),
     "root as child": (set_child(leaf_lane, lambda s: 0), r"NODES\[\d+\]\.child\[\d+\]: reference 0 out of range"),
     "leaf twice": (set_child(lambda s: leaf_lane(s), other_leaf), r"leaf element \d+: reached [02] times"),
-    "empty lane with a child": (set_child(an_empty_lane, lambda s: -1), r"an empty lane must be 0"),
     "order": (lambda s: s.nodes["order"].__setitem__((0, 0), 0), r"NODES\[0\]\.order"),
 }
 
@@ -196,6 +199,23 @@ def test_damages_of_nodes(name: str, kind: str) -> None:
     damage, expected = NODE_DAMAGES[name]
     problems = damaged(kind, damage)
     assert any(re.search(expected, p) for p in problems), problems
+
+
+@kinds
+def test_a_leaf_must_end_with_the_section(kind: str) -> None:
+    sound = SOUND[kind]
+    references = np.where(sound.nodes["child"] < 0, ~sound.nodes["child"], -1)
+    node, lane = np.unravel_index(int(np.argmax(references)), references.shape)
+    last, length = divmod(int(references[node, lane]), 4)
+    assert length < 3
+    problems = damaged(kind, lambda s: s.nodes["child"].__setitem__((node, lane), ~(4 * last + length + 1)))
+    assert f"NODES[{node}].child[{lane}]: reference" in problems[0]
+
+
+def test_an_empty_lane_must_not_refer_to_anything() -> None:
+    for value in (-1, 1, 0x7FFFFFFF):
+        problems = damaged("triangles", set_child(an_empty_lane, lambda s, value=value: value))  # type: ignore[misc]
+        assert "an empty lane must be 0" in problems[0]
 
 
 def test_damages_of_references_between_nodes() -> None:
@@ -249,13 +269,34 @@ def unused_first(s: Structure) -> None:
     packs["id"][partly] = packs["id"][partly][::-1].copy()
 
 
+def copy_id(section: str, field: str = "id") -> Callable[[Structure], None]:
+    """Give the first element's (first lane's) number to the second."""
+
+    def damage(s: Structure) -> None:
+        column = getattr(s, section)[field]
+        column[(1, 0)[: column.ndim]] = column[(0, 0)[: column.ndim]]
+
+    return damage
+
+
+def flip_id(section: str, bits: int) -> Callable[[Structure], None]:
+    return lambda s: getattr(s, section)["id"].__setitem__((0, 0), int(getattr(s, section)["id"][0, 0]) ^ bits)
+
+
+def drop_last_lane(s: Structure) -> None:
+    packs = s.triangle_packs
+    full = int(np.flatnonzero((packs["id"] != layout.UNUSED_LANE).all(1))[0])
+    packs["id"][full, 3] = layout.UNUSED_LANE
+
+
+TWICE = r"in the leaves 2 times"
 CONTENT_DAMAGES = {
-    "triangle id twice": ("triangles", lambda s: s.triangle_packs["id"].__setitem__((0, 0), s.triangle_packs["id"][1, 0]), r"primitive \d+: in the leaves 2 times"),
+    "triangle id twice": ("triangles", copy_id("triangle_packs"), rf"primitive \d+: {TWICE}"),
     "triangle id beyond": ("triangles", set_in("triangle_packs", "id", (0, 0), 0x1FFFFFFF), r"primitive number beyond"),
-    "triangle dropped": ("triangles", set_in("triangle_packs", "id", (0, slice(3, 4)), -1), r"leaves: \d+ primitives"),
-    "box id twice": ("boxes", lambda s: s.box_packs["id"].__setitem__((0, 0), s.box_packs["id"][1, 0]), r"primitive \d+: in the leaves 2 times"),
-    "opaque bit": ("triangles", lambda s: s.triangle_packs["id"].__setitem__((0, 0), s.triangle_packs["id"][0, 0] ^ layout.ID_OPAQUE), r"flag bits"),
-    "no-duplicate bit": ("boxes", lambda s: s.box_packs["id"].__setitem__((0, 0), s.box_packs["id"][0, 0] ^ layout.ID_NO_DUPLICATE), r"flag bits"),
+    "triangle dropped": ("triangles", drop_last_lane, r"leaves: \d+ primitives"),
+    "box id twice": ("boxes", copy_id("box_packs"), rf"primitive \d+: {TWICE}"),
+    "opaque bit": ("triangles", flip_id("triangle_packs", layout.ID_OPAQUE), r"flag bits"),
+    "no-duplicate bit": ("boxes", flip_id("box_packs", layout.ID_NO_DUPLICATE), r"flag bits"),
     "unused lane first": ("triangles", unused_first, r"unused"),
     "vertex outside": ("triangles", set_in("triangle_packs", "vertices", (0, 0, 0, 0), 1e6), r"does not enclose"),
     "box outside": ("boxes", set_in("box_packs", "high", (0, 0, 0), 1e6), r"does not enclose"),
@@ -267,12 +308,20 @@ CONTENT_DAMAGES = {
     "geometry types mixed": ("triangles", set_in("geometries", "type", 0, 1), r"GEOMETRIES\.type: .*BLD-2"),
     "geometry types wrong": ("triangles", set_in("geometries", "type", slice(None), 1), r"GEOMETRIES\.type"),
     "box geometry type": ("boxes", set_in("geometries", "type", slice(None), 0), r"GEOMETRIES\.type"),
-    "instance twice": ("instances", lambda s: s.instance_leaves["instance"].__setitem__(0, s.instance_leaves["instance"][1]), r"instance \d+: in the leaves 2 times"),
+    "instance twice": ("instances", copy_id("instance_leaves", "instance"), rf"instance \d+: {TWICE}"),
     "instance beyond": ("instances", set_in("instance_leaves", "instance", 0, 13), r"INSTANCE_LEAVES\.instance"),
     "instance negative": ("instances", set_in("instance_leaves", "instance", 0, -1), r"INSTANCE_LEAVES\.instance"),
-    "instance deactivated": ("instances", set_in("instance_descs", "AccelerationStructure", 1, 0), r"instance 1: inactive but in the leaves"),
-    "instance activated": ("instances", set_in("instance_descs", "AccelerationStructure", 0, FIRST_ADDRESS), r"instance 0: active but not in the leaves"),
-}  # fmt: skip
+    "instance deactivated": (
+        "instances",
+        set_in("instance_descs", "AccelerationStructure", 1, 0),
+        r"instance 1: inactive but in the leaves",
+    ),
+    "instance activated": (
+        "instances",
+        set_in("instance_descs", "AccelerationStructure", 0, FIRST_ADDRESS),
+        r"instance 0: active but not in the leaves",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", CONTENT_DAMAGES)
@@ -311,16 +360,39 @@ def test_damages_that_are_not_named_yet(name: str) -> None:
     assert damaged(kind, damage)
 
 
-def test_a_signalling_nan_is_reported_without_a_warning() -> None:
-    def damage(s: Structure) -> None:
-        s.nodes["min_y"].view(np.uint32)[inner_lane(s)] = 0x7F800001
-        s.nodes["max_z"].view(np.uint32)[leaf_lane(s)] = 0xFF800001
+@pytest.mark.xfail(strict=True, reason="casting a signalling NaN warns", raises=RuntimeWarning)
+def test_a_signalling_nan_is_judged_without_a_warning() -> None:
+    """Such a NaN, which only foreign bytes can hold, makes numpy warn when it is widened."""
 
-    for kind in ("triangles", "boxes"):
-        copy = writable_copy(SOUND[kind])
-        copy.nodes["min_y"].view(np.uint32)[leaf_lane(copy)] = 0x7F800001
-        check(copy)
+    def damage(s: Structure) -> None:
+        s.nodes["min_y"].view(np.uint32)[1:] = 0x7F800001
+
     damaged("triangles", damage)
+
+
+@pytest.mark.rule("LIM-2")
+@pytest.mark.xfail(strict=True, reason="the leaves are counted in an array as long as header.input_count says")
+def test_memory_is_that_of_the_bytes_and_not_of_the_numbers_in_them() -> None:
+    """A small file that claims four thousand million primitives must not make the check ask for their memory."""
+    code = """
+import resource
+import numpy as np
+from rtviewer.accel import layout
+from rtviewer.accel.invariants import check
+from rtviewer.accel.structure import Structure
+from tests.worlds import one_blas, triangles, writable_copy
+
+copy = writable_copy(one_blas(triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]])))
+copy.geometries["primitive_count"] = 4_000_000_000
+copy.data[: layout.HEADER.itemsize].view(layout.HEADER)["input_count"] = 4_000_000_000
+resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+check(Structure(copy.data))
+"""
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_no_more_messages_than_fit_on_a_screen() -> None:
@@ -379,6 +451,7 @@ RAYS = RayBatch.make(
 
 
 @kinds
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")  # has its own test above
 @settings(max_examples=400)
 @given(data=st.data())
 def test_what_passes_after_random_damage_can_be_walked(kind: str, data: st.DataObject) -> None:
@@ -396,11 +469,11 @@ def test_what_passes_after_random_damage_can_be_walked(kind: str, data: st.DataO
     assert len(tree_of(structure)) >= len(structure.nodes)
     tlas = structure if kind == "instances" else WORLD.tlas
     blases = WORLD.blases if kind == "instances" else WORLD.blases | {structure.address: structure}
-    try:
-        dispatcher = Dispatcher(tlas, blases)
-    except InvalidInputError as error:
-        assert error.rules == ("BLD-10",)
+    if not set(tlas.instance_descs["AccelerationStructure"].tolist()) <= {0, *blases}:
+        with pytest.raises(InvalidInputError, match="BLD-10"):
+            Dispatcher(tlas, blases)
         return
+    dispatcher = Dispatcher(tlas, blases)
     for program in (IntersectionProgram.SPHERE, IntersectionProgram.BOX):
         hits = dispatcher.trace(RAYS, TraceSettings(intersection=program), counters=True).hits
         assert (hits.instance_index < len(tlas.instance_descs)).all()

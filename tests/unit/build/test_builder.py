@@ -10,12 +10,14 @@ import pytest
 
 from rtviewer.accel.invariants import check
 from rtviewer.accel.layout import PRIMITIVE_BITS, UNUSED_LANE
-from rtviewer.accel.sizes import Counts, result_size, tree_budget
+from rtviewer.accel.sizes import Counts, result_size, scratch_size, tree_budget, update_scratch_size
 from rtviewer.accel.stats import statistics
-from rtviewer.build.builder import build_blas, build_tlas
+from rtviewer.build.builder import build_blas, build_tlas, counts_of
 from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, InstanceInputs, TrianglesGeometry
 from rtviewer.dxr.flags import BuildFlag, GeometryFlag
+from rtviewer.dxr.profile import Profile
 from rtviewer.errors import CancelledError, InvalidInputError, StructureError
+from rtviewer.scene.generators import icosphere
 
 
 def soup(count: int, seed: int = 0, size: float = 0.05) -> TrianglesGeometry:
@@ -162,10 +164,68 @@ def test_illegal_instances_are_refused() -> None:
         assert "InstanceDescs[1]" in str(caught.value)
 
 
-def test_flags_that_are_not_there_yet_are_refused_with_the_reason() -> None:
-    for flag in (BuildFlag.ALLOW_UPDATE, BuildFlag.PREFER_FAST_BUILD, BuildFlag.MINIMIZE_MEMORY):
-        with pytest.raises(StructureError, match=str(flag.name)):
-            build_blas(BlasInputs((soup(1),)), flag)
+def test_flags_that_a_plain_build_cannot_honour_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="BLD-1"):
+        build_blas(BlasInputs((soup(1),)), BuildFlag.PERFORM_UPDATE)
+    with pytest.raises(StructureError, match="DEHYDRATE"):
+        build_blas(BlasInputs((soup(1),)), BuildFlag.DEHYDRATE, profile=Profile(xbox=True))
+
+
+SIX_BITS = [BuildFlag(word) for word in range(32) if word & 0xC != 0xC]
+
+
+@pytest.mark.rule("BF-1", "BF-2", "BF-4", "BF-5", "PRE-7", "PRE-8", "POST-5", "BF-9")
+@pytest.mark.parametrize("flags", SIX_BITS)
+def test_every_flag_word_builds_sound_structures_within_its_size(flags: BuildFlag) -> None:
+    degenerate = soup(40).vertices.copy()
+    degenerate[3:6] = degenerate[3]
+    for geometry in (soup(3000), boxes(500), adversarial("fives", 800), TrianglesGeometry(degenerate)):
+        inputs = BlasInputs((geometry, geometry))
+        structure = build_blas(inputs, flags)
+        assert check(structure) == []
+        assert structure.build_flags == flags
+        assert structure.used_size <= structure.size == result_size(counts_of(inputs), flags)
+    blas = build_blas(BlasInputs((soup(3),)), flags, address=256)
+    for count in (1, 2, 7, 200):
+        tlas = build_tlas(instances_of(count), flags, blases={256: blas})
+        assert check(tlas) == []
+        assert tlas.used_size <= tlas.size == result_size(Counts(instances=count), flags)
+
+
+@pytest.mark.rule("PRE-3", "PRE-4", "PRE-7", "PRE-9", "PRE-11")
+@pytest.mark.parametrize("flags", SIX_BITS)
+def test_sizes_grow_with_counts_and_shrink_with_minimize_memory(flags: BuildFlag) -> None:
+    random = np.random.default_rng(int(flags))
+    small = flags | BuildFlag.MINIMIZE_MEMORY
+    for _ in range(50):
+        low = [int(x) for x in random.integers(0, 2000, 5)]
+        low[3] = min(low[3], 3 * low[0])
+        high = [x + int(random.integers(0, 500)) for x in low]
+        a, b = Counts(*low), Counts(*high)
+        for size in (result_size, scratch_size, update_scratch_size):
+            assert size(a, flags) <= size(b, flags)
+            assert size(a, flags) % 256 == 0
+            assert size(a, small) <= size(a, flags | small & ~BuildFlag.MINIMIZE_MEMORY)
+        assert (update_scratch_size(a, flags) > 0) == bool(flags & BuildFlag.ALLOW_UPDATE)
+        assert result_size(a, flags) > 0
+
+
+def test_minimize_memory_is_small() -> None:
+    mesh = icosphere(6)
+    inputs = BlasInputs((TrianglesGeometry(mesh.vertices, mesh.indices),))
+    structure = build_blas(inputs, BuildFlag.MINIMIZE_MEMORY)
+    sections = statistics(structure).bytes_by_section
+    assert (sections["nodes"] + sections["indexed_packs"]) / len(mesh.indices) <= 18
+    assert structure.used_size < build_blas(inputs).used_size
+
+
+def test_fast_builds_and_fast_traces_are_other_trees() -> None:
+    inputs = BlasInputs((soup(4000, size=0.2),))
+    costs = {
+        flags: statistics(build_blas(inputs, flags)).sah
+        for flags in (BuildFlag.NONE, BuildFlag.PREFER_FAST_BUILD, BuildFlag.PREFER_FAST_TRACE)
+    }
+    assert costs[BuildFlag.PREFER_FAST_TRACE] <= costs[BuildFlag.NONE] < costs[BuildFlag.PREFER_FAST_BUILD]
 
 
 def test_a_build_can_be_cancelled_and_tells_its_progress() -> None:

@@ -100,3 +100,4 @@ def test_high_bits_of_the_rays_mask_do_not_count(high: int) -> None:
     for ray, instance in itertools.product(range(0, 256, 5), range(0, 256, 3)):
         assert is_mask_excluded(ray | high, instance) == is_mask_excluded(ray, instance)
     assert is_mask_excluded(high, 0xFF)
+    assert is_mask_excluded(high, high | 0x0F)

@@ -7,7 +7,8 @@ import pytest
 from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
 from rtviewer.dxr.flags import BuildFlag, RayFlag
 from rtviewer.dxr.profile import Profile, Tier
-from rtviewer.errors import CancelledError, InvalidInputError, RtviewerError
+from rtviewer.dxr.programs import AnyHitProgram
+from rtviewer.errors import CancelledError, InvalidInputError, ProgramError, RtviewerError
 from rtviewer.scene.scene import Instance, Scene
 from rtviewer.session.document import (
     FIRST_ADDRESS,
@@ -17,6 +18,7 @@ from rtviewer.session.document import (
     check_build_settings,
     load_document,
     problems_of,
+    scene_rays,
     unavailable_build_flags,
 )
 from rtviewer.session.state import BuildSettings
@@ -148,3 +150,23 @@ def test_trace_and_explain_refuse_what_breaks_a_rule(world):
         world.explain()
     with pytest.raises(RtviewerError, match="outside"):
         world.explain(pixel=(960, 0))
+
+
+@pytest.mark.rule("MASK-1")
+def test_many_problems_of_one_kind_are_counted():
+    corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]], np.float32)
+    blas = BlasInputs((TrianglesGeometry(corners),))
+    masked = Scene("m", (blas,), tuple(Instance(0, mask=0) for _ in range(25)))
+    problems = problems_of(build_world(masked))
+    assert len(problems) == 21
+    assert [p.instance for p in problems[:3]] == [0, 1, 2]
+    assert "5 more instances" in problems[-1].text
+
+
+def test_numbers_of_flags_and_programs_become_members(world, scene):
+    rays = scene_rays(scene, ray_flags=0x11, any_hit=1)
+    assert rays.ray_flags is RayFlag(0x11)
+    assert rays.any_hit is AnyHitProgram.IGNORE
+    assert "any-hit IGNORE ignored" in " ".join(row.text for row in world.explain((480, 270), any_hit=1, mask=1))
+    with pytest.raises(ProgramError, match="0 to 5"):
+        scene_rays(scene, any_hit=6)

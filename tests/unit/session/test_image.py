@@ -177,3 +177,11 @@ def test_the_echo_says_what_was_asked(world, scene):
     assert (image.rays, image.camera, image.world) == (rays, scene.cameras[1], world)
     assert (image.width, image.height) == (8, 6)
     assert image.seconds > 0
+
+
+def test_a_picture_explains_its_own_pixels(world, scene):
+    image = trace_image(world, scene.cameras[1], (40, 30), RaySettings(mask=0x01))
+    for y, x in [(15, 20), (14, 18), (0, 0)]:
+        log = image.explain((x, y))
+        assert log.result.instance_index == image.instance_index[y, x]
+        assert np.float32(log.result.t) == image.t[y, x]

@@ -1,0 +1,125 @@
+"""How fast the window answers. Bounds are generous, because a shared machine measures; the figures are printed."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QObject, QPoint, Qt, QTimer
+from PySide6.QtTest import QTest
+
+from rtviewer.dxr.flags import RayFlag
+from rtviewer.session.events import ImageChanged, JobProgressed
+from rtviewer.session.jobs import Lane
+from tests.gui.conftest import SCENES, is_complete, open_and_settle, settle
+
+FACTOR = 4
+"""Times the goal that still passes: 50 ms to the start, 200 ms to a coarse picture, 60 ms for a tick."""
+
+
+def write_mesh(path, triangles: int) -> None:
+    """A wavy square of about so many triangles as OBJ."""
+    side = int((triangles / 2) ** 0.5)
+    x, z = np.meshgrid(np.linspace(-1, 1, side + 1), np.linspace(-1, 1, side + 1))
+    y = 0.2 * np.sin(7 * x) * np.cos(5 * z)
+    corner = np.arange((side + 1) ** 2).reshape(side + 1, side + 1) + 1
+    a, b, c, d = corner[:-1, :-1], corner[:-1, 1:], corner[1:, 1:], corner[1:, :-1]
+    faces = np.concatenate([np.stack([a, c, b], -1).reshape(-1, 3), np.stack([a, d, c], -1).reshape(-1, 3)])
+    with path.open("w") as file:
+        np.savetxt(file, np.stack([x, y, z], -1).reshape(-1, 3), "v %.6f %.6f %.6f")
+        np.savetxt(file, faces, "f %d %d %d")
+
+
+@pytest.fixture
+def mesh(window, qtbot, tmp_path):
+    path = tmp_path / "wave.obj"
+    write_mesh(path, 100_000)
+    open_and_settle(window, qtbot, path)
+    return window
+
+
+class Ticks(QObject):
+    """Intervals of a 10 ms timer: what the event loop was held up by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gaps: list[float] = []
+        self._last = time.perf_counter()
+        self._timer = QTimer(self, interval=10, timerType=Qt.TimerType.PreciseTimer)
+        self._timer.timeout.connect(self._tick)
+        self._timer.start()
+
+    def _tick(self) -> None:
+        now = time.perf_counter()
+        self.gaps.append(now - self._last)
+        self._last = now
+
+    def percentile(self, share: float) -> float:
+        return float(np.percentile(self.gaps, share)) * 1e3
+
+
+def test_a_flag_is_answered_at_once(mesh, qtbot):
+    window = mesh
+    starts: list[float] = []
+    coarse: list[float] = []
+    marks: dict[str, float] = {}
+
+    def on_event(event: object) -> None:
+        if isinstance(event, JobProgressed) and event.lane is Lane.IMAGE:
+            marks.setdefault("start", time.perf_counter())
+        if isinstance(event, ImageChanged) and event.buffer.rays == window.session.state.rays:
+            marks.setdefault("coarse", time.perf_counter())
+
+    window.session.listen(on_event)
+    for _ in range(8):
+        marks.clear()
+        box = window.ray_flags.rows[RayFlag.CULL_BACK_FACING_TRIANGLES].box
+        began = time.perf_counter()
+        QTest.mouseClick(box, Qt.MouseButton.LeftButton, pos=QPoint(9, box.height() // 2))
+        qtbot.waitUntil(lambda: "coarse" in marks, timeout=20_000)
+        starts.append((marks["start"] - began) * 1e3)
+        coarse.append((marks["coarse"] - began) * 1e3)
+        settle(window, qtbot)
+    start, first = float(np.median(starts)), float(np.median(coarse))
+    size = window.trace_view.device_size()
+    print(f"flag to start {start:.1f} ms, to coarse picture {first:.0f} ms at {size[0]}x{size[1]}")
+    assert start < 50 * FACTOR
+    assert first < 200 * FACTOR
+
+
+def test_the_event_loop_turns_while_tracing(mesh, qtbot):
+    window = mesh
+    ticks = Ticks()
+    for i in range(10):
+        window.session.set_ray_flag(RayFlag.CULL_BACK_FACING_TRIANGLES, i % 2 == 0)
+        QTest.qWait(150)
+    qtbot.waitUntil(lambda: is_complete(window), timeout=30_000)
+    median, p99, longest = ticks.percentile(50), ticks.percentile(99), max(ticks.gaps) * 1e3
+    print(f"tick median {median:.1f} ms, p99 {p99:.0f} ms, longest {longest:.0f} ms")
+    assert p99 < 60 * FACTOR
+
+
+def test_jumping_to_a_node_is_quick(window, qtbot):
+    open_and_settle(window, qtbot, SCENES / "sphereflake")
+    tree = window.session.world.tree(-1)
+    spent = []
+    for box in np.linspace(0, len(tree) - 1, 12).astype(int):
+        began = time.perf_counter()
+        window.session.select(structure=-1, box=int(box))
+        spent.append((time.perf_counter() - began) * 1e3)
+    print(f"jump to a node: median {np.median(spent):.1f} ms, longest {max(spent):.0f} ms")
+    assert np.median(spent) < 50 * FACTOR
+
+
+def test_the_window_is_there_in_two_seconds(qtbot, settings):
+    from rtviewer.gui.app import make_window
+
+    began = time.perf_counter()
+    made = make_window(settings)
+    made.show()
+    qtbot.waitExposed(made)
+    spent = time.perf_counter() - began
+    made.close()
+    print(f"window shown after {spent * 1e3:.0f} ms (Qt loaded)")
+    assert spent < 2.0

@@ -188,20 +188,24 @@ def with_blas(built: World, number: int, structure: Structure) -> World:
     return replace(built, blases=built.blases | {blas_address(number): structure})
 
 
-def one_blas(*geometries: Geometry, name: str = "") -> Structure:
+def one_blas(*geometries: Geometry, name: str = "", flags: BuildFlag = BuildFlag.NONE) -> Structure:
     """One built bottom level of the geometries."""
-    return build_blas(BlasInputs(tuple(geometries)), name=name)
+    return build_blas(BlasInputs(tuple(geometries)), flags, name=name)
 
 
-def world(*bottom_levels: Geometry | Sequence[Geometry], placements: Sequence[Placement] | None = None) -> World:
-    """Build a world. Each argument is one bottom level: a geometry or a list of them.
+def world(
+    *bottom_levels: Geometry | Sequence[Geometry],
+    placements: Sequence[Placement] | None = None,
+    flags: BuildFlag = BuildFlag.NONE,
+) -> World:
+    """Build a world. Each argument is one bottom level: a geometry or a list of them. ``flags`` are for all builds.
 
     Without ``placements`` every bottom level is placed once, where it is.
     """
     groups = [tuple(g) if isinstance(g, (list, tuple)) else (g,) for g in bottom_levels]
     inputs = tuple(BlasInputs(group) for group in groups)
     placed = [Placement(blas=i) for i in range(len(inputs))] if placements is None else list(placements)
-    return _build(inputs, instance_table(placed), tuple(p.blas for p in placed))
+    return _build(inputs, instance_table(placed), tuple(p.blas for p in placed), flags)
 
 
 def world_of_scene(scene: Scene) -> World:
@@ -211,9 +215,11 @@ def world_of_scene(scene: Scene) -> World:
     return _build(scene.blases, table, tuple(i.blas for i in scene.instances))
 
 
-def _build(inputs: tuple[BlasInputs, ...], table: InstanceInputs, blas_of: tuple[int, ...]) -> World:
-    blases = {blas_address(i): build_blas(b, address=blas_address(i)) for i, b in enumerate(inputs)}
-    tlas = build_tlas(table, blases=blases, name="TLAS", address=TLAS_ADDRESS)
+def _build(
+    inputs: tuple[BlasInputs, ...], table: InstanceInputs, blas_of: tuple[int, ...], flags: BuildFlag = BuildFlag.NONE
+) -> World:
+    blases = {blas_address(i): build_blas(b, flags, address=blas_address(i)) for i, b in enumerate(inputs)}
+    tlas = build_tlas(table, flags, blases=blases, name="TLAS", address=TLAS_ADDRESS)
     return World(inputs, table, blas_of, blases, tlas)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from rtviewer.cli.options import profile_options
-from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
+from rtviewer.dxr.profile import Profile
 from rtviewer.errors import RtviewerError
 
 
@@ -26,7 +25,5 @@ def command(file: str | None, screenshot: Path | None, panes: str | None, profil
     except ImportError as error:
         raise RtviewerError(f"the window cannot be loaded ({error}); `rtviewer doctor` says what is missing") from error
     names = tuple(name.strip() for name in (panes or "").split(",") if name.strip())
-    # The window starts in the default profile by itself.
-    chosen: dict[str, Any] = {} if profile == DEFAULT_PROFILE else {"profile": profile}
-    code: int = run(file, screenshot=screenshot, panes=names, **chosen)
+    code: int = run(file, screenshot=screenshot, panes=names, profile=profile)
     return code

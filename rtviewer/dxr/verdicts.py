@@ -55,6 +55,8 @@ class Verdict(IntEnum):
     ANY_HIT_ACCEPTED_FIRST_HIT_ENDED_SEARCH = 23
     OBJECT_RAY_NOT_FINITE = 24
     """An instance: its transform makes the ray overflow."""
+    HIT_GROUP_FAULT = 25
+    """The candidate's hit-group record is outside the table or of the other kind: an error that ends the ray."""
 
 
 ANY_HIT_RAN = frozenset(
@@ -80,6 +82,9 @@ VERDICTS: dict[Verdict, VerdictMeaning] = {
     Verdict.MASK_EXCLUDED: VerdictMeaning("mask excluded", "MASK-1", "excluded"),
     Verdict.SINGULAR_TRANSFORM: VerdictMeaning("transform cannot be inverted", "INST-5", "excluded"),
     Verdict.OBJECT_RAY_NOT_FINITE: VerdictMeaning("the ray overflows in object space", "RAY-5", "excluded"),
+    Verdict.HIT_GROUP_FAULT: VerdictMeaning(
+        "hit-group record outside the table or of the other kind", "HG-4", "excluded"
+    ),
     Verdict.TRIANGLES_SKIPPED: VerdictMeaning("triangles skipped", "CULL-1", "excluded"),
     Verdict.PROCEDURALS_SKIPPED: VerdictMeaning("procedural primitives skipped", "CULL-1", "excluded"),
     Verdict.CULLED_OPAQUE: VerdictMeaning("culled as opaque", "OPQ-3", "excluded"),

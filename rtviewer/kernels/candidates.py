@@ -29,11 +29,15 @@ from rtviewer.kernels.constants import (
     OPACITY_NON_OPAQUE,
     OPACITY_OPAQUE,
     PRIMITIVE_BITS,
+    PROGRAM_ABSENT,
+    PROGRAM_AS_GIVEN,
     PROGRAM_BOX,
     PROGRAM_REPORT_T,
     PROGRAM_SPHERE,
     PROGRAM_SPHERE_FAR_FIRST,
     RAY_ACCEPT_FIRST_HIT,
+    RECORD_NULL,
+    RECORD_TRIANGLES,
     TRIANGLE_PACK_SIZE,
     UNUSED_LANE,
     VERDICT_ANY_HIT_ACCEPTED,
@@ -48,6 +52,7 @@ from rtviewer.kernels.constants import (
     VERDICT_CULLED_OPAQUE,
     VERDICT_FIRST_HIT_ENDED_SEARCH,
     VERDICT_FRONT_FACE_CULLED,
+    VERDICT_HIT_GROUP_FAULT,
     VERDICT_MISSED,
     VERDICT_NONE,
     VERDICT_NOTHING_REPORTED,
@@ -70,6 +75,10 @@ from rtviewer.kernels.state import (
     ATTRIBUTE_0,
     ATTRIBUTE_1,
     ENDED,
+    FAULT,
+    FAULT_BITS,
+    FAULT_OUTSIDE_TABLE,
+    FAULT_WRONG_TYPE,
     HIT_GEOMETRY,
     HIT_INSTANCE,
     HIT_IS_TRIANGLE,
@@ -78,13 +87,16 @@ from rtviewer.kernels.state import (
     HIT_PRIMITIVE,
     HIT_WAS_OPAQUE,
     INSTANCE,
+    INSTANCE_CONTRIBUTION,
     INSTANCE_FLAGS,
     INTERSECTION,
+    MULTIPLIER,
     OBJECT_DIRECTION,
     OBJECT_ORIGIN,
     OPACITY_OF_NON_OPAQUE,
     OPACITY_OF_OPAQUE,
     PACK,
+    RAY_CONTRIBUTION,
     RAY_FLAGS,
     REPORT_T,
     SHEAR,
@@ -92,6 +104,10 @@ from rtviewer.kernels.state import (
     T_CURRENT,
     T_MAX,
     T_MIN,
+    WORLD,
+    WORLD_RECORD_COUNT,
+    WORLD_RECORD_STEP,
+    WORLD_RECORDS,
 )
 from rtviewer.kernels.vector import lowest_bit, triangles
 
@@ -112,6 +128,51 @@ def find_geometry(geometries, geometry_count, number):
 @jit
 def first_of_geometry(geometries, geometry):
     return np.int64(load_u32(geometries + geometry * GEOMETRY_SIZE + GEOMETRY_FIRST_PRIMITIVE))
+
+
+@jit
+def record_of(geometry, is_triangle, walk):
+    """Address of the hit-group record of a candidate (HG-1); 0 where there is no table or the index is at fault.
+
+    An index outside the table (HG-4) and a record of the other kind (TRAV-5) end the ray and are reported.
+    """
+    world = load_i64(walk + WORLD)
+    count_of_records = load_i64(world + WORLD_RECORD_COUNT)
+    if count_of_records == 0:
+        return np.int64(0)
+    index = load_i64(walk + RAY_CONTRIBUTION) + load_i64(walk + MULTIPLIER) * geometry
+    index += load_i64(walk + INSTANCE_CONTRIBUTION)
+    place = index * load_i64(world + WORLD_RECORD_STEP)
+    fault = 0
+    if place >= count_of_records:
+        fault = FAULT_OUTSIDE_TABLE
+    else:
+        kind = load_i32(load_i64(world + WORLD_RECORDS) + 16 * place)
+        if kind != RECORD_NULL and (kind == RECORD_TRIANGLES) != is_triangle:
+            fault = FAULT_WRONG_TYPE
+    if fault != 0:
+        store_i64(walk + FAULT, np.int64(fault | index << FAULT_BITS))
+        store_i64(walk + ENDED, np.int64(1))
+        return np.int64(0)
+    return load_i64(world + WORLD_RECORDS) + 16 * place
+
+
+@jit
+def any_hit_program(record, walk):
+    """The any-hit program of a record: its own, the dispatch's, or PROGRAM_ABSENT."""
+    if record == 0:
+        return load_i64(walk + ANY_HIT)
+    program = np.int64(load_i32(record + 4))
+    return load_i64(walk + ANY_HIT) if program == PROGRAM_AS_GIVEN else program
+
+
+@jit
+def intersection_program(record, walk):
+    """The intersection program of a record, likewise; a NULL record has none, so its boxes are never hit (TRAV-4)."""
+    if record == 0:
+        return load_i64(walk + INTERSECTION)
+    program = np.int64(load_i32(record + 8))
+    return load_i64(walk + INTERSECTION) if program == PROGRAM_AS_GIVEN else program
 
 
 @jit
@@ -149,16 +210,22 @@ def interval_verdict(is_triangle, t, opacity, number, walk):
 @jit
 def offer(is_triangle, t, kind, attribute_0, attribute_1, opacity, number, geometries, geometry_count, walk, counters):
     """TRAV-1 from the interval test on: any-hit where not opaque, commit, end of search. Returns the verdict."""
+    geometry = find_geometry(geometries, geometry_count, number)
+    record = record_of(geometry, is_triangle, walk)
+    if load_i64(walk + FAULT) != 0:
+        return VERDICT_HIT_GROUP_FAULT
+    program = any_hit_program(record, walk)
+    if program == PROGRAM_ABSENT:
+        opacity = np.int64(OPACITY_OPAQUE)  # OPQ-5
     verdict = interval_verdict(is_triangle, t, opacity, number, walk)
     if verdict != VERDICT_NONE:
         count(counters, COUNT_REJECTED_INTERVAL, 1)
         return verdict
-    geometry = find_geometry(geometries, geometry_count, number)
     primitive = number - first_of_geometry(geometries, geometry)
     verdict = VERDICT_COMMITTED
     if opacity == OPACITY_NON_OPAQUE:
         count(counters, COUNT_ANY_HIT_CALLS, 1)
-        action = any_hit(load_i64(walk + ANY_HIT), geometry, primitive)
+        action = any_hit(program, geometry, primitive)
         if action == IGNORE_HIT:
             return VERDICT_ANY_HIT_IGNORED
         verdict = VERDICT_ANY_HIT_ACCEPTED
@@ -357,7 +424,13 @@ def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
     )  # fmt: skip
     if not is_candidate:
         return
-    program = load_i64(walk + INTERSECTION)
+    geometry = find_geometry(geometries, geometry_count, number)
+    record = record_of(geometry, False, walk)
+    if load_i64(walk + FAULT) != 0:
+        if log is not None and event != 0:
+            set_verdict(event, VERDICT_HIT_GROUP_FAULT)
+        return
+    program = intersection_program(record, walk)
     if program == PROGRAM_SPHERE or program == PROGRAM_SPHERE_FAR_FIRST:
         found, near, far = sphere_roots(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy, dz)
         if not found:
@@ -374,7 +447,7 @@ def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
         first, first_kind, second, second_kind, always = load_f32(walk + REPORT_T), 5, np.float32(np.nan), -1, False
     else:
         return
-    primitive = number - first_of_geometry(geometries, find_geometry(geometries, geometry_count, number))
+    primitive = number - first_of_geometry(geometries, geometry)
     attribute = np.float32(primitive) + np.float32(0.25)
     any_accepted = False
     for step in range(2):

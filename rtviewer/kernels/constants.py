@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from rtviewer.accel import layout
+from rtviewer.dxr import shader_table
 from rtviewer.dxr.flags import GeometryFlag, HitKind, InstanceFlag, RayFlag
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
 from rtviewer.dxr.rules import Opacity
@@ -49,6 +50,12 @@ PROGRAM_SPHERE_FAR_FIRST = int(IntersectionProgram.SPHERE_FAR_FIRST)
 PROGRAM_NOTHING = int(IntersectionProgram.NOTHING)
 PROGRAM_REPORT_T = int(IntersectionProgram.REPORT_T)
 
+PROGRAM_AS_GIVEN = shader_table.AS_GIVEN
+PROGRAM_ABSENT = shader_table.ABSENT
+RECORD_TRIANGLES = int(shader_table.HitGroupType.TRIANGLES)
+RECORD_PROCEDURAL = int(shader_table.HitGroupType.PROCEDURAL_PRIMITIVE)
+RECORD_NULL = int(shader_table.HitGroupType.NULL)
+
 EVENT_NODE_ENTERED = int(EventKind.NODE_ENTERED)
 EVENT_NODE_SKIPPED = int(EventKind.NODE_SKIPPED)
 EVENT_INSTANCE_ENTERED = int(EventKind.INSTANCE_ENTERED)
@@ -79,6 +86,7 @@ VERDICT_FIRST_HIT_ENDED_SEARCH = int(Verdict.FIRST_HIT_ENDED_SEARCH)
 VERDICT_BOX_MISSED = int(Verdict.BOX_MISSED)
 VERDICT_BOX_BEYOND_CURRENT_END = int(Verdict.BOX_BEYOND_CURRENT_END)
 VERDICT_EMPTY_STRUCTURE = int(Verdict.EMPTY_STRUCTURE)
+VERDICT_HIT_GROUP_FAULT = int(Verdict.HIT_GROUP_FAULT)
 VERDICT_OBJECT_RAY_NOT_FINITE = int(Verdict.OBJECT_RAY_NOT_FINITE)
 VERDICT_ANY_HIT_FIRST_ENDED = int(Verdict.ANY_HIT_ACCEPTED_FIRST_HIT_ENDED_SEARCH)
 

@@ -5,7 +5,7 @@ Blocks instead of arrays, because inner kernels take addresses (see ``memory``).
 
 from __future__ import annotations
 
-# The world: 64 bytes.
+# The world: 80 bytes.
 WORLD_NODES = 0
 WORLD_LEAVES = 8
 WORLD_DESCS = 16
@@ -14,11 +14,17 @@ WORLD_BLASES = 32
 """Address of the BLAS rows."""
 WORLD_INSTANCE_BLAS = 40
 """Address of (instances,) int32: row of the instance's BLAS, -1 for none."""
-WORLD_REACH = 48
+WORLD_RECORDS = 48
+"""Address of (records, 4) int32 hit-group records (``dxr.shader_table``)."""
+WORLD_RECORD_COUNT = 56
+"""0: there is no table, and every geometry has all shaders."""
+WORLD_RECORD_STEP = 64
+"""1, or 0 for a table of stride 0."""
+WORLD_REACH = 72
 """float32: largest coordinate of the top level."""
-WORLD_CONDITION = 52
+WORLD_CONDITION = 76
 """float32: worst product of the norms of an instance's transform and its inverse."""
-WORLD_SIZE = 64
+WORLD_SIZE = 80
 
 # A BLAS row: 88 bytes.
 BLAS_NODES = 0
@@ -74,7 +80,14 @@ INTERVAL = 336
 """16 float32: entries and exits of the eight children being tested."""
 PACK = 400
 """A triangle pack, filled from indices and vertices where the structure's packs hold ids only."""
-STACK = 576
+WORLD = 560
+"""Address of the world."""
+RAY_CONTRIBUTION = 568
+MULTIPLIER = 576
+INSTANCE_CONTRIBUTION = 584
+FAULT = 592
+"""int64: 0, or what stopped the ray: FAULT_* with the record's index above it."""
+STACK = 608
 
 # A stack entry: 24 bytes.
 ENTRY_REF = 0
@@ -83,6 +96,11 @@ ENTRY_EXIT = 8
 ENTRY_PLACE = 16
 """int64: parent node * 8 + lane, -1 for a root."""
 ENTRY_SIZE = 24
+
+FAULT_OUTSIDE_TABLE = 1
+FAULT_WRONG_TYPE = 2
+FAULT_BITS = 8
+"""The record's index is shifted by this."""
 
 # A slab (``ray_box.set_slab``): per axis, 16 bytes of float32: origin for low planes, for high planes, reciprocal,
 # sign. A shear (``ray_triangle.set_shear``): 32 bytes of float32: origin along kx, ky, kz; Sx, Sy, Sz; scale.

@@ -77,20 +77,24 @@ from rtviewer.kernels.state import (
     ENTRY_REF,
     ENTRY_SIZE,
     ENTRY_T,
+    FAULT,
     HIT_GEOMETRY,
     HIT_INSTANCE,
     HIT_KIND,
     HIT_PRIMITIVE,
     INSTANCE,
+    INSTANCE_CONTRIBUTION,
     INSTANCE_FLAGS,
     INTERSECTION,
     INTERVAL,
     LOG_COUNT,
+    MULTIPLIER,
     OBJECT_DIRECTION,
     OBJECT_ORIGIN,
     OPACITY_OF_NON_OPAQUE,
     OPACITY_OF_OPAQUE,
     ORIGIN,
+    RAY_CONTRIBUTION,
     RAY_FLAGS,
     RAY_MASK,
     REPORT_T,
@@ -101,6 +105,7 @@ from rtviewer.kernels.state import (
     T_CURRENT,
     T_MAX,
     T_MIN,
+    WORLD,
     WORLD_BLASES,
     WORLD_CONDITION,
     WORLD_DESCS,
@@ -126,23 +131,28 @@ class Rays(NamedTuple):
 class Arguments(NamedTuple):
     """What each ray is traced with; every array has one element for all rays or n elements.
 
-    ``flags``, ``mask`` uint32; ``any_hit``, ``intersection`` uint32 program numbers; ``report_t`` float32.
+    ``flags``, ``mask`` uint32; ``any_hit``, ``intersection`` uint32 program numbers; ``contribution``, ``multiplier``
+    uint32, of which the low four bits count (HG-1); ``report_t`` float32.
     """
 
     flags: np.ndarray
     mask: np.ndarray
     any_hit: np.ndarray
     intersection: np.ndarray
+    contribution: np.ndarray
+    multiplier: np.ndarray
     report_t: np.ndarray
 
 
 class Found(NamedTuple):
     """Results. ``t`` (n,) float32; ``index`` (n, 4) int32: instance, geometry, primitive, hit kind, -1 where missed;
-    ``attributes`` (n, 2) float32; ``log_end`` (n,) int64: events logged when the ray was done, where there is a log."""
+    ``attributes`` (n, 2) float32; ``fault`` (n,) int64 as in ``state``; ``log_end`` (n,) int64: events logged when the
+    ray was done, where there is a log."""
 
     t: np.ndarray
     index: np.ndarray
     attributes: np.ndarray
+    fault: np.ndarray
     log_end: np.ndarray
 
 
@@ -160,6 +170,7 @@ def trace_rays(world, rays, arguments, found, counters, log, walk, first, last):
     """
     for ray in range(first, last):
         begin_ray(walk, rays, arguments, ray)
+        store_i64(walk + WORLD, world)
         if not rays.skip[ray] and load_i64(world + WORLD_NODE_COUNT) > 0:
             row = None if counters is None else counters.ctypes.data + ray * counters.shape[1] * 4
             walk_top(world, walk, row, log)
@@ -170,6 +181,7 @@ def trace_rays(world, rays, arguments, found, counters, log, walk, first, last):
         found.index[ray, 3] = load_i64(walk + HIT_KIND)
         found.attributes[ray, 0] = load_f32(walk + ATTRIBUTE_0)
         found.attributes[ray, 1] = load_f32(walk + ATTRIBUTE_1)
+        found.fault[ray] = load_i64(walk + FAULT)
         if log is not None:
             found.log_end[ray] = load_i64(log + LOG_COUNT)
 
@@ -187,6 +199,9 @@ def begin_ray(walk, rays, arguments, ray):
     store_i64(walk + RAY_MASK, np.int64(per_ray(arguments.mask, ray)))
     store_i64(walk + ANY_HIT, np.int64(per_ray(arguments.any_hit, ray)))
     store_i64(walk + INTERSECTION, np.int64(per_ray(arguments.intersection, ray)))
+    store_i64(walk + RAY_CONTRIBUTION, np.int64(per_ray(arguments.contribution, ray)) & 0xF)
+    store_i64(walk + MULTIPLIER, np.int64(per_ray(arguments.multiplier, ray)) & 0xF)
+    store_i64(walk + FAULT, np.int64(0))
     store_i64(walk + HIT_INSTANCE, np.int64(-1))
     store_i64(walk + HIT_GEOMETRY, np.int64(-1))
     store_i64(walk + HIT_PRIMITIVE, np.int64(-1))
@@ -336,6 +351,7 @@ def instance_verdict(world, row, instance, desc, leaf, walk):
         return VERDICT_SINGULAR_TRANSFORM
     store_i64(walk + INSTANCE, instance)
     store_i64(walk + INSTANCE_FLAGS, flags)
+    store_i64(walk + INSTANCE_CONTRIBUTION, np.int64(load_u32(desc + 52) & np.uint32(0xFFFFFF)))
     store_i64(walk + OPACITY_OF_OPAQUE, np.int64(of_opaque))
     store_i64(walk + OPACITY_OF_NON_OPAQUE, np.int64(of_non_opaque))
     return VERDICT_NONE

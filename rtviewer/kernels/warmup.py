@@ -65,9 +65,13 @@ def _tracer(counting: bool, logging: bool) -> None:
         np.zeros(0, np.float32), np.zeros(0, np.float32), np.zeros(0, np.bool_),
     )  # fmt: skip
     word, real = np.zeros(1, np.uint32), np.zeros(1, np.float32)
-    arguments = Arguments(word, word, word, word, real)
+    arguments = Arguments(word, word, word, word, word, word, real)
     found = Found(
-        np.zeros(0, np.float32), np.zeros((0, 4), np.int32), np.zeros((0, 2), np.float32), np.zeros(0, np.int64)
+        np.zeros(0, np.float32),
+        np.zeros((0, 4), np.int32),
+        np.zeros((0, 2), np.float32),
+        np.zeros(0, np.int64),
+        np.zeros(0, np.int64),
     )
     counters = np.zeros((0, len(Counter)), np.int32) if counting else None
     log = np.zeros(state.LOG_SIZE, np.uint8).ctypes.data if logging else None

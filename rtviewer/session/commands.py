@@ -8,46 +8,28 @@ returns the Refusal; otherwise it returns None.
 from __future__ import annotations
 
 import math
-import queue
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rtviewer.dxr.descs import RayDesc
-from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag, RayFlag, format_flags, parse_flags
+from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag, RayFlag, parse_flags
 from rtviewer.dxr.profile import Profile
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
 from rtviewer.dxr.rules import check_instance_flags, check_ray_flags, check_ray_interval
 from rtviewer.errors import CancelledError, RtviewerError, violation
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.session import document as documents
-from rtviewer.session.document import Document, World
-from rtviewer.session.events import (
-    DocumentChanged,
-    Event,
-    ImageChanged,
-    JobEnded,
-    JobProgressed,
-    LogChanged,
-    PictureChanged,
-    Refusal,
-    Refused,
-)
-from rtviewer.session.image import MAX_PIXELS, ImageBuffer, ImageRequest, pixel_ray, shade_image
-from rtviewer.session.jobs import Job, JobCallbacks, JobRunner, Lane
-from rtviewer.session.raylog import RayLog, check_ray_values, walk_pixel, walk_ray
+from rtviewer.session.document import Document
+from rtviewer.session.events import DocumentChanged, Refusal
+from rtviewer.session.hlsl import flags_as_hlsl, ray_as_hlsl
+from rtviewer.session.image import MAX_PIXELS, pixel_ray
+from rtviewer.session.jobs import Job, Lane
+from rtviewer.session.live_work import LiveWork
+from rtviewer.session.raylog import check_ray_values
 from rtviewer.session.selecting import pick_selection, selection_bounds, with_box
-from rtviewer.session.state import BuildSettings, ImageSettings, Pick, RangeKind, RaySettings, Selection, State
-from rtviewer.session.store import Store
+from rtviewer.session.state import BuildSettings, ImageSettings, Pick, RangeKind, Selection
 from rtviewer.shade import modes, palettes
-
-Post = Callable[[Callable[[], None]], None]
-"""Runs a function on the owner's thread, soon and in order. Called from any thread."""
-
-PROGRESS_SECONDS = 1 / 30
-"""Progress of a job is told at most this often: more only costs the owner's thread time."""
 
 LEVELS = {
     "blas": ("blas_flags", AccelerationStructureType.BOTTOM_LEVEL),
@@ -55,90 +37,12 @@ LEVELS = {
 }
 
 
-class Session:
+class Session(LiveWork):
     """Store, document and jobs of one window or script.
 
     ``post``: how finished work reaches the owner's thread; without it results wait until ``pump`` or ``wait``.
     ``live``: trace an image and walk the picked ray anew whenever something they depend on changes, as a window wants.
     """
-
-    def __init__(self, post: Post | None = None, *, live: bool = False, threads: int | None = None) -> None:
-        self.store = Store()
-        self.jobs = JobRunner(threads)
-        self.live = live
-        self._document: Document | None = None
-        self._image: ImageBuffer | None = None
-        self._shaded: modes.Shaded | None = None
-        self._log: RayLog | None = None
-        self._image_generation = 0
-        self._log_generation = 0
-        self._build_generation = 0
-        self._listeners: list[Callable[[Event], None]] = []
-        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._post: Post = post or self._inbox.put
-        self._requested_counters = False
-        self._newest: dict[Lane, object] = {}
-        self.store.subscribe(self._on_state)
-
-    # What there is
-
-    @property
-    def state(self) -> State:
-        return self.store.state
-
-    @property
-    def document(self) -> Document | None:
-        return self._document
-
-    @property
-    def world(self) -> World | None:
-        return self._document.world if self._document else None
-
-    @property
-    def image(self) -> ImageBuffer | None:
-        """The newest picture told, coarse or complete."""
-        return self._image
-
-    @property
-    def shaded(self) -> modes.Shaded | None:
-        """The newest picture that was coloured (live sessions only)."""
-        return self._shaded
-
-    @property
-    def log(self) -> RayLog | None:
-        return self._log
-
-    def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Tell ``listener`` every event on the owner's thread; returns the function that ends it."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
-
-    def pump(self, timeout: float = 0.0) -> bool:
-        """Without ``post``: handle what work has sent, waiting ``timeout`` seconds for the first; False if none."""
-        handled = False
-        while True:
-            try:
-                action = self._inbox.get(timeout=timeout) if timeout > 0 and not handled else self._inbox.get_nowait()
-            except queue.Empty:
-                return handled
-            action()
-            handled = True
-
-    def wait(self, timeout: float = 60.0) -> bool:
-        """Without ``post``: pump until no job runs; False when ``timeout`` seconds were not enough."""
-        end = time.monotonic() + timeout
-        while True:
-            is_idle = not self.jobs.is_busy()  # asked first: what a job sent before it ended is then in the inbox
-            if not self.pump(0.0 if is_idle else 0.02) and is_idle:
-                return True
-            if time.monotonic() > end:
-                return False
-
-    def close(self) -> None:
-        """Cancel all work and end its threads."""
-        self._listeners.clear()
-        self.live = False
-        self.jobs.close()
 
     # Documents
 
@@ -499,165 +403,3 @@ class Session:
             return self._refuse(Refusal(f"no structure {structure}: there are {count} bottom levels"))
         self.set_view(scope=structure)
         return None
-
-    # From here on: how changes become work and work becomes events
-
-    def _on_state(self, old: State, new: State, changed: frozenset[str]) -> None:
-        if changed & {"rays", "camera", "image_size"} or (
-            "image" in changed and modes.MODES[new.image.mode].needs_counters and not self._requested_counters
-        ):
-            self._request_image()
-        if "image" in changed:
-            self._colour_image()
-        if changed & {"rays", "pick", "typed_ray"} or ("camera" in changed and new.pick):
-            self._request_log()
-
-    def _request_image(self) -> None:
-        if self.live:
-            self._start_image()
-
-    def _start_image(self) -> Job | None:
-        world, state = self.world, self.state
-        if world is None:
-            return None
-        self._image_generation += 1
-        generation = self._image_generation
-        needs_counters = modes.MODES[state.image.mode].needs_counters
-        request = ImageRequest(
-            world, state.camera, *state.image_size, state.rays, needs_counters, generation, state.profile
-        )
-        self._requested_counters = needs_counters
-
-        def show(buffer: ImageBuffer, fraction: float, is_complete: bool) -> None:
-            if generation == self._image_generation and self.world is world:
-                self._image = buffer
-                self._tell(ImageChanged(buffer, fraction, is_complete))
-                self._colour_image()
-
-        def on_pass(buffer: ImageBuffer, fraction: float, is_complete: bool) -> None:
-            self._post(lambda: show(buffer, fraction, is_complete))
-
-        self._tell(JobProgressed(Lane.IMAGE, 0.0, "tracing"))
-        return self.jobs.trace(request, on_pass, self._callbacks(Lane.IMAGE, lambda _: None))
-
-    def _colour_image(self) -> None:
-        """Colour the newest image off this thread and tell the picture."""
-        buffer, settings = self._image, self.state.image
-        if not self.live or buffer is None:
-            return
-        if modes.MODES[settings.mode].needs_counters and buffer.counters is None:
-            return  # the image with counters is on its way
-
-        def work(_: Job) -> modes.Shaded:
-            return shade_image(buffer, settings)
-
-        def show(shaded: modes.Shaded) -> None:
-            if self._image is not None and self._image.world is buffer.world:
-                self._shaded = shaded
-                self._tell(PictureChanged(shaded, buffer))
-
-        self.jobs.submit(Lane.SHADE, "colouring", work, self._callbacks(Lane.SHADE, show))
-
-    def _request_log(self) -> None:
-        if self.live:
-            self.explain_now()
-
-    def explain_now(self) -> Job | None:
-        """Walk the picked or typed ray; a live session does it by itself. None when there is none."""
-        world, state = self.world, self.state
-        self._log_generation += 1
-        generation = self._log_generation
-        pick, ray = state.pick, state.typed_ray
-        if world is None or (pick is None and ray is None):
-            self.jobs.cancel(Lane.LOG)
-            self._tell_log(None)
-            return None
-
-        def work(_: Job) -> RayLog:
-            if ray is not None:
-                return walk_ray(world, ray.origin, ray.direction, state.rays, profile=state.profile)
-            assert pick is not None
-            size, pixel = (pick.width, pick.height), (pick.x, pick.y)
-            return walk_pixel(world, state.camera, size, pixel, state.rays, profile=state.profile)
-
-        def show(log: RayLog) -> None:
-            if generation == self._log_generation and self.world is world:
-                self._tell_log(log)
-
-        return self._submit(Lane.LOG, "walking the ray", work, show)
-
-    def _submit(self, lane: Lane, title: str, work: Callable[[Job], Any], show: Callable[[Any], None]) -> Job:
-        self._tell(JobProgressed(lane, 0.0, title))
-        return self.jobs.submit(lane, title, work, self._callbacks(lane, show))
-
-    def _callbacks(self, lane: Lane, show: Callable[[Any], None]) -> JobCallbacks:
-        """Callbacks of a job that bring everything to the owner's thread, progress no more often than is useful."""
-        last = [0.0]
-        token = object()
-        self._newest[lane] = token
-
-        def tell(event: Event) -> None:
-            if self._newest.get(lane) is token:  # an overtaken job is silent: its lane is still at work
-                self._tell(event)
-
-        def on_progress(fraction: float, text: str) -> None:
-            now = time.monotonic()
-            if now - last[0] >= PROGRESS_SECONDS:
-                last[0] = now
-                self._post(lambda: tell(JobProgressed(lane, fraction, text)))
-
-        def finished(result: Any) -> None:
-            show(result)
-            tell(JobEnded(lane))
-
-        return JobCallbacks(
-            on_progress,
-            lambda result: self._post(lambda: finished(result)),
-            lambda error: self._post(lambda: tell(JobEnded(lane, error))),
-            lambda: self._post(lambda: tell(JobEnded(lane, is_cancelled=True))),
-        )
-
-    def _refuse(self, refusal: Refusal) -> Refusal:
-        self._tell(Refused(refusal))
-        return refusal
-
-    def _tell_log(self, log: RayLog | None) -> None:
-        if log is None and self._log is None:
-            return
-        self._log = log
-        self._tell(LogChanged(log))
-
-    def _tell(self, event: Event) -> None:
-        for listener in tuple(self._listeners):
-            listener(event)
-
-
-def flags_as_hlsl(flags: RayFlag) -> str:
-    """A ray-flag word as HLSL source."""
-    return " | ".join(
-        f"RAY_FLAG_{name}" if not name.startswith("0x") else name for name in format_flags(flags).split(" | ")
-    )
-
-
-def ray_as_hlsl(origin: Any, direction: Any, rays: RaySettings) -> str:
-    """A ray and its TraceRay call as HLSL source; numbers are exact (nine digits give a float32 back)."""
-
-    def number(value: float) -> str:
-        if math.isinf(value):
-            return "asfloat(0x7F800000)" if value > 0 else "asfloat(0xFF800000)"
-        return f"{value:.9g}"
-
-    def vector(values: Any) -> str:
-        return f"float3({', '.join(number(float(v)) for v in values)})"
-
-    return "\n".join(
-        [
-            "RayDesc ray;",
-            f"ray.Origin = {vector(origin)};",
-            f"ray.TMin = {number(rays.t_min)};",
-            f"ray.Direction = {vector(direction)};",
-            f"ray.TMax = {number(rays.t_max)};",
-            f"TraceRay(scene, {flags_as_hlsl(rays.ray_flags)}, 0x{rays.mask:02X}, {rays.ray_contribution}, "
-            f"{rays.multiplier}, {rays.miss_index}, ray, payload);",
-        ]
-    )

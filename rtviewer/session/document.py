@@ -280,7 +280,9 @@ def check_build_settings(settings: BuildSettings, profile: Profile = DEFAULT_PRO
         for name, word in (("BLAS", settings.blas_flags), ("TLAS", settings.tlas_flags)):
             if word & flag:
                 field_name = f"{name} Inputs.Flags"
-                found.append(violation("BF-1", f"{flag.name}: {reason}", field=field_name, value=f"{int(word):#x}"))
+                found.append(
+                    violation(flag.meaning.rule, f"{flag.name}: {reason}", field=field_name, value=f"{int(word):#x}")
+                )
     return found
 
 

@@ -21,6 +21,7 @@ from rtviewer.dxr.layouts import low_24
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
 from rtviewer.dxr.rules import check_ray_flags, require
+from rtviewer.dxr.shader_table import hit_group_index
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import InvalidInputError, violation
 from rtviewer.trace.request import EVENT, Hits, RayBatch, TraceResult, TraceSettings, Walk
@@ -158,17 +159,22 @@ class Dispatcher:
         )  # fmt: skip
         found = Found(
             np.empty(count, np.float32), np.empty((count, 4), np.int32), np.empty((count, 2), np.float32),
-            np.zeros(count if log is not None else 0, np.int64),
+            np.zeros(count, np.int64), np.zeros(count if log is not None else 0, np.int64),
         )  # fmt: skip
         counted = np.zeros((count, len(Counter)), np.int32) if counters else None
         walk = np.zeros(state.STACK + self.stack_size * state.ENTRY_SIZE + 64, np.uint8)
-        world = self._world[0]
+        records = settings.hit_groups.rows if settings.hit_groups is not None else np.zeros((0, 4), np.int32)
+        world = self._world[0].copy()  # calls on other threads may have other tables
+        _put(world, state.WORLD_RECORDS, records.ctypes.data)
+        _put(world, state.WORLD_RECORD_COUNT, len(records))
+        _put(world, state.WORLD_RECORD_STEP, 0 if settings.hit_groups and settings.hit_groups.stride == 0 else 1)
         start = time.perf_counter()
         trace_rays(
             world.ctypes.data, prepared, arguments, found, counted, log.ctypes.data if log is not None else None,
             walk.ctypes.data, 0, count,
         )  # fmt: skip
         seconds = time.perf_counter() - start
+        _raise_faults(found.fault)
         return TraceResult(self._hits(found, invalid, settings), counted, settings, seconds), found.log_end
 
     def _arguments(self, settings: TraceSettings, count: int) -> Arguments:
@@ -193,6 +199,8 @@ class Dispatcher:
             per_ray(settings.mask, count, np.uint32),
             any_hit,
             intersection,
+            per_ray(settings.ray_contribution, count, np.uint32),
+            per_ray(settings.multiplier, count, np.uint32),
             per_ray(settings.report_t, count, np.float32),
         )
 
@@ -207,14 +215,31 @@ class Dispatcher:
         else:
             instance_id = np.full(count, -1, np.int64)
             contribution = np.zeros(count, np.int64)
-        ray_part = per_ray(settings.ray_contribution, count, np.uint32).astype(np.int64) & 0xF
-        multiplier = per_ray(settings.multiplier, count, np.uint32).astype(np.int64) & 0xF
-        record = ray_part + multiplier * index[:, 1].astype(np.int64) + contribution  # HG-1
+        ray_part = per_ray(settings.ray_contribution, count, np.uint32).astype(np.int64)
+        multiplier = per_ray(settings.multiplier, count, np.uint32).astype(np.int64)
+        record = hit_group_index(ray_part, multiplier, index[:, 1].astype(np.int64), contribution)
         columns = np.ascontiguousarray(index.T)
         return Hits(
             hit, found.t, columns[0], columns[1], columns[2], columns[3],
             instance_id, found.attributes, np.where(hit, record, -1), invalid,
         )  # fmt: skip
+
+
+def _raise_faults(faults: NDArray[np.int64]) -> None:
+    """HG-4 and TRAV-5: the first ray that met a hit-group record it may not use."""
+    from rtviewer.kernels import state
+
+    bad = np.flatnonzero(faults)
+    if not len(bad):
+        return
+    fault, record = int(faults[bad[0]]) & 0xFF, int(faults[bad[0]]) >> state.FAULT_BITS
+    if fault == state.FAULT_OUTSIDE_TABLE:
+        rule, text = "HG-4", "the hit-group index is outside the table"
+    else:
+        rule, text = "TRAV-5", "the hit group is of the other kind than the geometry (triangles or procedural)"
+    text = f"ray {bad[0]}: {text}"
+    section = "Hit group table indexing"
+    raise InvalidInputError([violation(rule, text, field="HitGroupIndex", value=record, section=section)], "TraceRay")
 
 
 def _put(block: NDArray[np.uint8], offset: int, value: int) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rtviewer.dxr.flags import PipelineFlag, RayFlag
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.shader_table import HitGroupTable
 from rtviewer.dxr.verdicts import EVENT as EVENT
 
 PerRayU32: TypeAlias = int | NDArray[np.uint32]
@@ -56,7 +57,8 @@ class TraceSettings:
 
     ``ray_flags``: legal words only, checked by the dispatch. ``mask``: 32 bits, the low 8 count (MASK-2).
     ``any_hit`` and ``intersection`` are program numbers (``dxr.programs``); ``report_t`` is what
-    IntersectionProgram.REPORT_T reports. The last three are TraceRay's shader-table arguments (HG-1, HG-2).
+    IntersectionProgram.REPORT_T reports. The next three are TraceRay's shader-table arguments (HG-1, HG-2).
+    ``hit_groups``: the table that they index; None where every geometry has all shaders.
     """
 
     ray_flags: PerRayU32 | RayFlag = RayFlag.NONE
@@ -68,6 +70,7 @@ class TraceSettings:
     multiplier: PerRayU32 = 0
     miss_index: PerRayU32 = 0
     pipeline_flags: PipelineFlag = PipelineFlag.NONE
+    hit_groups: HitGroupTable | None = None
 
 
 @dataclass(frozen=True)

@@ -315,3 +315,15 @@ def test_help_lists_every_command_and_flag(capsys):
 
 def test_hits_are_those_of_the_image_buffer():
     assert {name for name, _, _, _ in HIT_FIELDS} >= {"hit", "t", "instance_index", "hit_kind"}
+
+
+def test_the_culling_lab_tells_its_story(capsys):
+    story = answer(
+        capsys, "ray", "scenes/culling_lab", "--pixel", "480,270", "--ray-flags", "CULL_BACK_FACING_TRIANGLES"
+    )
+    candidates = [e for e in story["events"] if e["kind"] in ("candidate", "report")]
+    assert candidates
+    assert all(e["verdict"] != "none" and e["rule"] and e["text"] for e in candidates)
+    ends = [e["t_current"] for e in story["events"] if e["t_current"] is not None]
+    assert ends == sorted(ends, reverse=True)  # the ray only ever gets shorter
+    assert ends[-1] == story["result"]["t"]

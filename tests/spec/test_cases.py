@@ -18,12 +18,17 @@ from rtviewer.accel.invariants import check
 from rtviewer.accel.layout import UNUSED_LANE
 from rtviewer.accel.navigate import tree_of
 from rtviewer.accel.stats import statistics
-from rtviewer.build.builder import build_blas
-from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
-from rtviewer.dxr.flags import BuildFlag, RayFlag
+from rtviewer.build.refit import update_blas
+from rtviewer.device.checks_inputs import check_inputs
+from rtviewer.dxr.descs import BlasInputs, Geometry, TrianglesGeometry
+from rtviewer.dxr.flags import BuildFlag, RayFlag, format_flags
+from rtviewer.dxr.formats import IndexFormat, VertexFormat
+from rtviewer.dxr.profile import Profile
 from rtviewer.dxr.programs import IntersectionProgram
+from rtviewer.dxr.raw_descs import BuildInputs, GeometryDesc, GpuVirtualAddressAndStride, TrianglesDesc
 from rtviewer.dxr.verdicts import Counter
-from rtviewer.errors import FileFormatError, InvalidInputError, StructureError
+from rtviewer.dxr.vertex_data import decode_vertices
+from rtviewer.errors import FileFormatError, InvalidInputError
 from rtviewer.io.registry import load_scene
 from rtviewer.scene.generators import box, icosphere
 from rtviewer.scene.inputs import scene_statistics
@@ -342,17 +347,42 @@ def test_c06_one_box_and_one_point() -> None:
         assert hits.t[0] == 5 - aabb[5]
 
 
+@pytest.mark.rule("BF-4", "BF-5", "BF-10")
 @pytest.mark.parametrize(
-    "flag",
+    "flags",
     [
-        pytest.param(BuildFlag.ALLOW_UPDATE, id="refit"),
-        pytest.param(BuildFlag.ALLOW_COMPACTION, id="compact"),
-        pytest.param(BuildFlag.MINIMIZE_MEMORY, id="minimise"),
+        BuildFlag.ALLOW_UPDATE,
+        BuildFlag.ALLOW_COMPACTION,
+        BuildFlag.MINIMIZE_MEMORY,
+        BuildFlag.PREFER_FAST_BUILD,
+        BuildFlag.PREFER_FAST_TRACE,
+        BuildFlag.ALLOW_UPDATE | BuildFlag.MINIMIZE_MEMORY | BuildFlag.PREFER_FAST_BUILD,
     ],
+    ids=format_flags,
 )
-@pytest.mark.xfail(strict=True, raises=StructureError, reason="the operation comes with a later issue")
-def test_c06_later_operations_on_one_triangle(flag: BuildFlag) -> None:
-    assert check(build_blas(BlasInputs((triangles(TRIANGLE),)), flag)) == []
+@pytest.mark.parametrize("geometry", [triangles(TRIANGLE), boxes([0, 0, 0, 1, 1, 0])], ids=["triangle", "box"])
+def test_c06_every_kind_of_build_of_one_primitive(geometry: Geometry, flags: BuildFlag) -> None:
+    one = world(geometry, flags=flags)
+    assert_sound(one)
+    s = statistics(one.blas())
+    assert (s.depth, s.node_count, s.leaf_count, s.active_count) == (1, 1, 1, 1)
+    hits = one.trace_checked([(0.25, 0.25, 1), (2, 2, 1)], DOWN, intersection=IntersectionProgram.BOX)
+    assert hits.hit.tolist() == [True, False]
+    assert hits.t[0] == 1
+
+
+@pytest.mark.rule("UPD-13", "UPD-5", "UPD-6")
+def test_c06_one_triangle_is_refitted() -> None:
+    before = world(triangles(TRIANGLE), flags=BuildFlag.ALLOW_UPDATE)
+    moved = triangles(np.float32(TRIANGLE) + [5, 0, 2])
+    after = update_blas(before.blas(), BlasInputs((moved,)), BuildFlag.ALLOW_UPDATE)
+    assert check(after) == []
+    assert after.size == before.blas().size
+    np.testing.assert_array_equal(after.bounds, [[5, 0, 2], [6, 1, 2]])
+    fresh = world(moved)
+    hits = with_blas(fresh, 0, after).trace_checked([(5.25, 0.25, 5), (0.25, 0.25, 5)], DOWN)
+    assert hits.hit.tolist() == [True, False]
+    assert before.trace_checked((0.25, 0.25, 1), DOWN).hit[0]
 
 
 @pytest.mark.xfail(strict=True, raises=ModuleNotFoundError, reason="saving and loading come with a later issue")
@@ -758,12 +788,31 @@ def test_c14_files_lose_only_the_bad_triangles_and_say_so(name: str, kept: int) 
     assert_sound(world_of_scene(scene))
 
 
-@pytest.mark.rule("GEO-3", "GEO-6")
-@pytest.mark.xfail(
-    strict=True, raises=ModuleNotFoundError, reason="raw index buffers with offsets come with the device"
-)
-def test_c14_offsets_and_odd_counts_of_raw_buffers() -> None:
-    importlib.import_module("rtviewer.device")
+@pytest.mark.rule("GEO-4", "GEO-6")
+def test_c14_an_offset_into_the_vertex_buffer_counts() -> None:
+    """Four vertices from the fifth of eight on: the largest legal index is 8 - 4 - 1."""
+    buffer = np.zeros((8, 3), np.float32)
+    buffer[4:] = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]
+    part = decode_vertices(buffer.view(np.uint8).reshape(-1), 4 * 12, 12, 4, VertexFormat.R32G32B32_FLOAT)
+    good = world(TrianglesGeometry(part, np.uint32([[0, 1, 2], [1, 3, 2]])))
+    assert good.trace_checked([(0.25, 0.25, 1), (0.75, 0.75, 1)], DOWN).primitive_index.tolist() == [0, 1]
+    with pytest.raises(InvalidInputError, match="GEO-4"):
+        world(TrianglesGeometry(part, np.uint32([[0, 1, 2], [1, 4, 2]])))
+    with pytest.raises(InvalidInputError, match="GEO-6"):
+        decode_vertices(buffer.view(np.uint8).reshape(-1), 4 * 12, 12, 5, VertexFormat.R32G32B32_FLOAT)
+
+
+@pytest.mark.rule("GEO-3", "ERR-4")
+def test_c14_five_indices_are_one_triangle_and_a_warning() -> None:
+    stride = GpuVirtualAddressAndStride(0x1000, 12)
+    desc = TrianglesDesc(
+        index_format=IndexFormat.R16_UINT, index_count=5, vertex_count=4, index_buffer=0x2000, vertex_buffer=stride
+    )
+    assert desc.primitive_count == 1
+    found = check_inputs(BuildInputs.bottom_level([GeometryDesc(triangles=desc)]), Profile())
+    assert [(v.rule, v.warning) for v in found] == [("GEO-3", True)]
+    assert found[0].field == "Inputs.pGeometryDescs[0].Triangles.IndexCount"
+    assert found[0].value == "5"
 
 
 # --- C15: formats, strides, offsets -------------------------------------------------------------------------------
@@ -776,7 +825,55 @@ def test_c15_a_geometry_transform_scales_the_box() -> None:
     np.testing.assert_array_equal(doubled.bounds, [[0, 0, 0], [2, 2, 0]])
 
 
-@pytest.mark.rule("VF-2", "VF-3", "INA-4")
-@pytest.mark.xfail(strict=True, raises=ModuleNotFoundError, reason="raw vertex buffers come with the device")
-def test_c15_formats_strides_and_offsets_of_raw_buffers() -> None:
-    importlib.import_module("rtviewer.device")
+def _stored(values: object, dtype: str, stride: int, lead: int = 0) -> np.ndarray:  # type: ignore[type-arg]
+    """Rows of ``values`` written ``stride`` bytes apart behind ``lead`` bytes of noise; the gaps are noise too."""
+    rows = np.ascontiguousarray(values, dtype)
+    data = np.full(lead + (len(rows) - 1) * stride + rows.shape[1] * rows.itemsize, 0xEE, np.uint8)
+    for i, row in enumerate(rows):
+        data[lead + i * stride :][: row.nbytes] = row.view(np.uint8)
+    return data
+
+
+CORNERS = np.float32([[0, 0], [1, 0], [0, 1]])
+CORNERS_16 = np.int16(CORNERS * 32767)
+
+
+@pytest.mark.rule("VF-1", "VF-2", "VF-3", "GEO-5")
+@pytest.mark.parametrize(
+    ("vertex_format", "data", "offset", "stride"),
+    [
+        (VertexFormat.R32G32_FLOAT, _stored(CORNERS, "<f4", 8), 0, 8),
+        (VertexFormat.R16G16_FLOAT, _stored(CORNERS, "<f2", 4), 0, 4),
+        (VertexFormat.R16G16B16A16_FLOAT, _stored(np.c_[CORNERS, 0 * CORNERS], "<f2", 8), 0, 8),
+        (VertexFormat.R16G16B16A16_FLOAT, _stored(np.c_[CORNERS, [0, 0, 0]], "<f2", 6), 0, 6),
+        (VertexFormat.R16G16B16A16_SNORM, _stored(np.c_[CORNERS_16, 0 * CORNERS_16], "<i2", 8), 0, 8),
+        (VertexFormat.R16G16B16A16_SNORM, _stored(np.c_[CORNERS_16, [0, 0, 0]], "<i2", 6), 0, 6),
+        (VertexFormat.R32G32B32_FLOAT, _stored(np.c_[CORNERS, [0, 0, 0]], "<f4", 32), 0, 32),
+        (VertexFormat.R32G32B32_FLOAT, _stored(np.c_[CORNERS, [0, 0, 0]], "<f4", 12, lead=12), 12, 12),
+        (VertexFormat.R32G32B32_FLOAT, _stored(np.c_[CORNERS, [0, 0, 0]], "<f4", 32, lead=4), 4, 32),
+    ],
+    ids=["f32x2", "f16x2", "f16x4", "f16x4 in 6", "snorm16", "snorm16 in 6", "stride 32", "offset 12", "offset 4"],
+)  # fmt: skip
+def test_c15_one_triangle_in_many_formats(
+    vertex_format: VertexFormat,
+    data: np.ndarray,
+    offset: int,
+    stride: int,  # type: ignore[type-arg]
+) -> None:
+    vertices = decode_vertices(data, offset, stride, 3, vertex_format)
+    np.testing.assert_array_equal(vertices, np.c_[CORNERS, [0, 0, 0]])
+    one = world(TrianglesGeometry(vertices), TrianglesGeometry(vertices, transform=scale(2)))
+    np.testing.assert_array_equal(one.blas(0).bounds, [[0, 0, 0], [1, 1, 0]])
+    np.testing.assert_array_equal(one.blas(1).bounds, [[0, 0, 0], [2, 2, 0]])
+
+
+@pytest.mark.rule("VF-1", "INA-4")
+def test_c15_the_two_smallest_signed_values_are_both_minus_one() -> None:
+    data = _stored([[-32768, -32767, 0], [32767, -32768, 0], [0, 32767, -32767]], "<i2", 6)
+    found = decode_vertices(data, 0, 6, 3, VertexFormat.R16G16B16A16_SNORM)
+    np.testing.assert_array_equal(found, [[-1, -1, 0], [1, -1, 0], [0, 1, -1]])
+    every = np.arange(-32768, 32768, dtype="<i2")[:, None].repeat(2, 1)
+    decoded = decode_vertices(_stored(every, "<i2", 4), 0, 4, len(every), VertexFormat.R16G16_SNORM)
+    assert not np.isnan(decoded).any()
+    assert (np.diff(decoded[1:, 0]) > 0).all()
+    assert (decoded[:, 2] == 0).all()

@@ -18,7 +18,8 @@ from rtviewer.accel.invariants import MOST_REPORTED, check
 from rtviewer.accel.navigate import tree_of
 from rtviewer.accel.stats import statistics
 from rtviewer.accel.structure import Structure, aligned_bytes
-from rtviewer.dxr.flags import GeometryFlag, RayFlag
+from rtviewer.build.builder import build_blas
+from rtviewer.dxr.flags import BuildFlag, GeometryFlag, RayFlag
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
 from rtviewer.errors import InvalidInputError
 from rtviewer.scene.generators import box, icosphere, random_boxes, soup
@@ -33,7 +34,11 @@ WORLD = world(
     boxes(random_boxes(40), boxes().aabbs, [0, 0, 0, 1, 1, 1]),
     placements=[Placement(blas=i % 3 - 1, transform=translate(3 * i, i % 5, 0)) for i in range(13)],
 )
-SOUND = {"triangles": WORLD.blas(0), "boxes": WORLD.blas(1), "instances": WORLD.tlas}
+SMALL = build_blas(WORLD.inputs[0], BuildFlag.MINIMIZE_MEMORY, address=FIRST_ADDRESS)
+UPDATABLE = build_blas(WORLD.inputs[0], BuildFlag.ALLOW_UPDATE, address=FIRST_ADDRESS)
+SOUND = {
+    "triangles": WORLD.blas(0), "boxes": WORLD.blas(1), "instances": WORLD.tlas, "small": SMALL, "updatable": UPDATABLE
+}  # fmt: skip
 kinds = pytest.mark.parametrize("kind", SOUND)
 
 
@@ -232,7 +237,7 @@ def test_damages_of_references_between_nodes() -> None:
     assert any(re.search(r"NODES\[\d+\]: reached 0 times", p) for p in problems)
 
 
-@pytest.mark.parametrize("kind", ["triangles", "boxes"])
+@pytest.mark.parametrize("kind", ["triangles", "boxes", "small", "updatable"])
 @pytest.mark.parametrize("side", [f"{end}_{axis}" for end in ("min", "max") for axis in "xyz"])
 def test_every_side_of_every_box_is_checked(side: str, kind: str) -> None:
     nodes = SOUND[kind].nodes
@@ -264,7 +269,7 @@ def set_in(section: str, field: str, where: object, value: object) -> Callable[[
 
 
 def unused_first(s: Structure) -> None:
-    packs = s.triangle_packs if len(s.triangle_packs) else s.box_packs
+    packs = s.packs
     partly = int(np.flatnonzero((packs["id"] == layout.UNUSED_LANE).any(1))[0])
     packs["id"][partly] = packs["id"][partly][::-1].copy()
 

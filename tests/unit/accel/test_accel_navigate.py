@@ -10,7 +10,7 @@ import pytest
 from rtviewer.accel.layout import UNUSED_LANE
 from rtviewer.accel.navigate import Tree, tree_of
 from rtviewer.accel.structure import Structure
-from rtviewer.dxr.flags import GeometryFlag
+from rtviewer.dxr.flags import BuildFlag, GeometryFlag
 from rtviewer.scene.generators import box, icosphere, random_boxes, soup
 from tests.worlds import Placement, boxes, mesh, one_blas, scale, translate, triangles, world
 
@@ -35,6 +35,16 @@ MAKERS = {
     "boxes": lambda: one_blas(boxes(random_boxes(300)), boxes([0, 0, 0, 1, 1, 1])),
     "instances": _many_instances,
     "one instance": lambda: world(mesh(box())).tlas,
+    "small": lambda: one_blas(
+        mesh(icosphere(2), GeometryFlag.OPAQUE), triangles(), mesh(soup(90)), flags=BuildFlag.MINIMIZE_MEMORY
+    ),
+    "updatable": lambda: one_blas(
+        mesh(icosphere(1)),
+        triangles(*([[[9, 9, 9]] * 3] * 7), [[np.nan, 0, 0], [1, 0, 0], [0, 1, 0]]),
+        flags=BuildFlag.ALLOW_UPDATE,
+    ),
+    "fast build": lambda: one_blas(mesh(soup(2000)), flags=BuildFlag.PREFER_FAST_BUILD),
+    "fast trace": lambda: one_blas(mesh(soup(2000)), flags=BuildFlag.PREFER_FAST_TRACE),
     "stacked": lambda: one_blas(triangles(*([[[0, 0, 0], [1, 0, 0], [0, 1, 0]]] * 300))),
 }
 
@@ -152,7 +162,7 @@ def expected_items(structure: Structure) -> list[tuple[int, int]]:
     if structure.is_top_level:
         active = structure.instance_descs["AccelerationStructure"] != 0
         return [(int(i), -1) for i in np.flatnonzero(active)]
-    packs = structure.triangle_packs if len(structure.triangle_packs) else structure.box_packs
+    packs = structure.packs
     found = []
     for number in sorted(int(i) & 0x1FFFFFFF for i in packs["id"].ravel() if i != UNUSED_LANE):
         geometry = max(

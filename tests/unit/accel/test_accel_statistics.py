@@ -11,6 +11,7 @@ from rtviewer.accel import layout
 from rtviewer.accel.navigate import tree_of
 from rtviewer.accel.stats import ELEMENT_COST, NODE_COST, box_costs, bytes_by_section, half_areas, statistics
 from rtviewer.accel.structure import Structure
+from rtviewer.dxr.flags import BuildFlag
 from rtviewer.scene.generators import box, icosphere, random_boxes, soup
 from tests.worlds import Placement, boxes, mesh, one_blas, translate, triangles, world
 
@@ -21,6 +22,8 @@ MAKERS = {
     "one": lambda: one_blas(triangles(TRIANGLE)),
     "sphere": lambda: one_blas(mesh(icosphere(3))),
     "boxes": lambda: one_blas(boxes(random_boxes(100))),
+    "small": lambda: one_blas(mesh(icosphere(3)), flags=BuildFlag.MINIMIZE_MEMORY),
+    "updatable": lambda: one_blas(mesh(icosphere(2)), triangles([[1, 1, 1]] * 3), flags=BuildFlag.ALLOW_UPDATE),
     "top": lambda: world(mesh(box()), placements=[Placement(transform=translate(2 * i, 0, 0)) for i in range(30)]).tlas,
     "empty top": lambda: world().tlas,
 }
@@ -38,9 +41,8 @@ def test_bytes_by_section_add_up_to_the_size(structure: Structure) -> None:
     assert next(iter(found)) == "header"
     assert found["header"] == layout.HEADER.itemsize
     assert all(count >= 0 for count in found.values())
-    room = structure.size - int(structure.header["used_size"])
-    assert room >= 0
-    assert found["padding"] - room < 256 + 64 * (len(found) - 1)
+    assert found["unused"] == structure.size - int(structure.header["used_size"])
+    assert found["padding"] < 256 + 64 * (len(found) - 1)
     assert found["nodes"] == structure.nodes.nbytes
     assert statistics(structure).bytes_by_section == found
 
@@ -100,6 +102,14 @@ def test_one_primitive_of_any_shape_has_a_finite_cost(geometry: object) -> None:
     assert math.isfinite(s.sah)
     assert s.sah == pytest.approx(NODE_COST + ELEMENT_COST)
     assert (s.depth, s.node_count, s.leaf_count, s.element_count) == (1, 1, 1, 1)
+
+
+@pytest.mark.rule("BF-5", "PRE-7")
+def test_a_small_layout_is_smaller() -> None:
+    source = mesh(icosphere(4))
+    small, plain = one_blas(source, flags=BuildFlag.MINIMIZE_MEMORY), one_blas(source)
+    assert small.size < plain.size
+    assert statistics(small).active_count == statistics(plain).active_count
 
 
 def test_areas() -> None:

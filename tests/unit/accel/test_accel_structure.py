@@ -41,6 +41,9 @@ def test_sizes_of_elements_are_what_the_layout_promises() -> None:
         SectionKind.GEOMETRIES: 32,
         SectionKind.INSTANCE_DESCS: 64,
         SectionKind.INSTANCE_LEAVES: 64,
+        SectionKind.INDEXED_PACKS: 16,
+        SectionKind.INDICES: 12,
+        SectionKind.VERTICES: 12,
     }
     assert {kind: element_size(kind) for kind in sizes} == sizes
     assert all(element_size(kind) > 0 for kind in SectionKind)

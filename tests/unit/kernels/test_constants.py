@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rtviewer.accel import layout
+from rtviewer.dxr import shader_table
 from rtviewer.dxr.flags import GeometryFlag, HitKind, InstanceFlag, RayFlag
 from rtviewer.dxr.layouts import INSTANCE_DESC
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
@@ -35,6 +36,11 @@ SHORTENED = {
     "INSTANCE_FRONT_COUNTERCLOCKWISE": InstanceFlag.TRIANGLE_FRONT_COUNTERCLOCKWISE,
     "INSTANCE_FORCE_OPAQUE": InstanceFlag.FORCE_OPAQUE,
     "INSTANCE_FORCE_NON_OPAQUE": InstanceFlag.FORCE_NON_OPAQUE,
+    "PROGRAM_AS_GIVEN": shader_table.AS_GIVEN,
+    "PROGRAM_ABSENT": shader_table.ABSENT,
+    "RECORD_TRIANGLES": shader_table.HitGroupType.TRIANGLES,
+    "RECORD_PROCEDURAL": shader_table.HitGroupType.PROCEDURAL_PRIMITIVE,
+    "RECORD_NULL": shader_table.HitGroupType.NULL,
     "INSTANCE_SINGULAR": layout.INSTANCE_SINGULAR,
     "GEOMETRY_OPAQUE": GeometryFlag.OPAQUE,
     "FRONT_FACE": HitKind.TRIANGLE_FRONT_FACE,

@@ -1,0 +1,79 @@
+"""Hit-group tables and their indexing (section 6.9 of the rules), reduced to what decides a hit.
+
+A record names a hit group; here a hit group says which of its shaders exist and which built-in program stands in for
+each. Without a table every geometry has all shaders, with the programs that the dispatch names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtviewer.dxr.flags import GeometryType
+from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+
+AS_GIVEN = -2
+"""A program number: the one that the dispatch names."""
+ABSENT = -1
+
+
+class HitGroupType(IntEnum):
+    TRIANGLES = 0
+    PROCEDURAL_PRIMITIVE = 1
+    NULL = 2
+    """A NULL shader identifier: runs nothing (HG-3)."""
+
+
+@dataclass(frozen=True)
+class HitGroup:
+    """``any_hit``, ``intersection``: a program, AS_GIVEN, or ABSENT. ``intersection`` is for procedurals only."""
+
+    type: HitGroupType
+    any_hit: int | AnyHitProgram = AS_GIVEN
+    intersection: int | IntersectionProgram = ABSENT
+    closest_hit: bool = True
+    name: str = ""
+
+
+TRIANGLES = HitGroup(HitGroupType.TRIANGLES)
+PROCEDURAL = HitGroup(HitGroupType.PROCEDURAL_PRIMITIVE, AS_GIVEN, AS_GIVEN)
+NULL = HitGroup(HitGroupType.NULL, ABSENT, ABSENT, closest_hit=False)
+
+# Columns of ``HitGroupTable.rows``.
+COLUMN_TYPE, COLUMN_ANY_HIT, COLUMN_INTERSECTION, COLUMN_CLOSEST_HIT = range(4)
+
+
+@dataclass(frozen=True)
+class HitGroupTable:
+    """Records in order. ``stride`` 0 makes every index point to the first record (HG-3); else any positive number."""
+
+    records: tuple[HitGroup, ...]
+    stride: int = 32
+
+    @classmethod
+    def of(cls, records: Sequence[HitGroup]) -> HitGroupTable:
+        return cls(tuple(records))
+
+    @property
+    def rows(self) -> NDArray[np.int32]:
+        """(records, 4) int32: type, any-hit, intersection, closest-hit."""
+        rows = [(int(r.type), int(r.any_hit), int(r.intersection), int(r.closest_hit)) for r in self.records]
+        return np.array(rows, np.int32).reshape(-1, 4)
+
+
+def hit_group_index(ray_contribution: Any, multiplier: Any, geometry_index: Any, instance_contribution: Any) -> Any:
+    """HG-1: only the low four bits of the first two count. Arrays or integers."""
+    return (ray_contribution & 0xF) + (multiplier & 0xF) * geometry_index + instance_contribution
+
+
+def fits(record: HitGroup, geometry: GeometryType) -> bool:
+    """TRAV-5: a record of the other kind may not be used; a NULL one may."""
+    if record.type is HitGroupType.NULL:
+        return True
+    procedural = geometry is GeometryType.PROCEDURAL_PRIMITIVE_AABBS
+    return procedural == (record.type is HitGroupType.PROCEDURAL_PRIMITIVE)

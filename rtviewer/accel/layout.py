@@ -18,6 +18,7 @@ unused lane.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -148,7 +149,7 @@ instance's transform and its inverse (1 for a bottom level); both size the conse
 STATE_LIVE = 0
 STATE_DEHYDRATED = 1
 
-ELEMENT_DTYPES: dict[SectionKind, np.dtype[np.void]] = {
+ELEMENT_DTYPES: dict[SectionKind, np.dtype[Any]] = {
     SectionKind.NODES: NODE,
     SectionKind.TRIANGLE_PACKS: TRIANGLE_PACK,
     SectionKind.BOX_PACKS: BOX_PACK,

@@ -179,7 +179,8 @@ def _repeats_an_index(geometry: TrianglesGeometry) -> NDArray[np.bool_]:
     if geometry.indices is None:
         return np.zeros(geometry.primitive_count, np.bool_)
     a, b, c = geometry.indices[:, 0], geometry.indices[:, 1], geometry.indices[:, 2]
-    return (a == b) | (b == c) | (c == a)
+    repeats: NDArray[np.bool_] = (a == b) | (b == c) | (c == a)
+    return repeats
 
 
 @dataclass(frozen=True)

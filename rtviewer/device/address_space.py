@@ -8,6 +8,7 @@ buffer never lands in the next one. Address 0 is NULL.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -77,5 +78,5 @@ class AddressSpace:
         offset = address - buffer.address
         return (buffer, offset) if offset <= buffer.size else None
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[Buffer]:
         return iter(tuple(self._buffers))

@@ -235,8 +235,8 @@ def _gather(addresses: NDArray[np.uint64], size: int, memory: Memory) -> NDArray
     out = np.empty((len(addresses), size), np.uint8)
     known = np.zeros(len(addresses), np.bool_)
     for buffer in memory.space:
-        inside = (addresses >= buffer.address) & (addresses + np.uint64(size) <= buffer.address + buffer.size)
-        rows = np.flatnonzero(inside & (addresses != 0))
+        last = buffer.address + buffer.size - size
+        rows = np.flatnonzero((addresses >= buffer.address) & (addresses <= max(last, 0)))
         if not len(rows):
             continue
         known[rows] = True

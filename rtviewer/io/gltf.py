@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ from rtviewer.io.triangle_input import (
     keep_triangles_in_range,
     places,
 )
-from rtviewer.scene.camera import Camera
+from rtviewer.scene.camera import Camera, aimed
 from rtviewer.scene.inputs import is_singular
 from rtviewer.scene.scene import Instance, Scene
 
@@ -75,14 +75,17 @@ def read_gltf(path: Path, data: bytes) -> Scene:
                 path, "too many instances", field="nodes", expected=f"at most {MAX_INSTANCES_IN_A_FILE}"
             )
         cameras += _camera(source, placement, warnings)
-    return Scene(
+    scene = Scene(
         name=path.stem,
         blases=blases,
         instances=tuple(instances),
-        cameras=tuple(cameras),
         warnings=tuple(warnings),
         source=str(path),
     )
+    if not cameras:
+        return scene
+    bounds = scene.bounds()
+    return replace(scene, cameras=tuple(aimed(camera, bounds) for camera in cameras))
 
 
 def _check_extensions(path: Path, document: Document) -> None:

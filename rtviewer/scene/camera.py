@@ -6,7 +6,7 @@ World axes are the scene's own. A pixel's ray goes through the pixel's centre; p
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,3 +82,19 @@ def fitting_camera(
         vertical_fov=vertical_fov,
         name="fit",
     )
+
+
+def aimed(camera: Camera, bounds: NDArray[np.float64] | None) -> Camera:
+    """The same view with ``look_at`` as far away as the middle of ``bounds``, so that it is a pivot worth orbiting.
+
+    For cameras that come as a position and a direction. Nothing changes when the bounds are behind, or there are none.
+    """
+    if bounds is None:
+        return camera
+    position = np.asarray(camera.position, np.float64)
+    forward = camera.basis()[2]
+    depth = float(forward @ (bounds.sum(0) * 0.5 - position))
+    if not depth > 0:
+        return camera
+    x, y, z = (position + forward * depth).tolist()
+    return replace(camera, look_at=(x, y, z))

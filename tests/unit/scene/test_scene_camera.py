@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rtviewer.scene.camera import Camera, fitting_camera
+from rtviewer.scene.camera import Camera, aimed, fitting_camera
 
 
 def test_rays_go_through_pixel_centres_with_0_0_top_left() -> None:
@@ -50,3 +50,15 @@ def test_bounds_as_large_as_float32_give_a_camera_without_a_crash() -> None:
     origin, direction = camera.rays(1, 1, np.array([0]), np.array([0]))
     assert np.isinf(origin).all()
     np.testing.assert_allclose(np.linalg.norm(direction), 1, atol=1e-6)
+
+
+def test_a_camera_is_aimed_at_the_depth_of_the_scene_and_sees_the_same() -> None:
+    bounds = np.array([[-1.0, -1.0, -11.0], [3.0, 1.0, -9.0]])
+    camera = Camera((0.0, 0.0, 0.0), (0.0, 0.0, -1.0))
+    turned = aimed(camera, bounds)
+    assert turned.look_at == (0.0, 0.0, -10.0)
+    column, row = np.array([3]), np.array([1])
+    for a, b in zip(camera.rays(8, 4, column, row), turned.rays(8, 4, column, row), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert aimed(camera, -bounds) is camera
+    assert aimed(camera, None) is camera

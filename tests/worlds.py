@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from rtviewer.accel import layout
 from rtviewer.accel.encode import allocate, seal, set_header
+from rtviewer.accel.invariants import check
 from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.structure import Structure, aligned_bytes
 from rtviewer.build.builder import build_blas, build_tlas
@@ -41,6 +43,14 @@ FIRST_ADDRESS = 0x10000
 """Bottom level i lives at (i + 1) times this."""
 
 TLAS_ADDRESS = 0x100
+
+
+FRONT, BACK = 254, 255
+"""Hit kinds of triangles."""
+
+DOWN, UP = (0, 0, -1), (0, 0, 1)
+TRIANGLE = [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
+"""Front seen from above."""
 
 
 # --- inputs -------------------------------------------------------------------------------------------------------
@@ -271,6 +281,20 @@ def chain_blas(corners: NDArray[np.float32], width: int = 2) -> Structure:
         max_abs=float(np.abs(corners).max()),
     )
     return seal(structure)
+
+
+def assert_sound(built: World) -> None:
+    """The invariants hold for every structure of a world."""
+    for structure in (built.tlas, *built.blases.values()):
+        assert check(structure) == []
+
+
+def asset(name: str) -> Path:
+    """A file of the shared assets; skips the test without it."""
+    path = ASSETS / name
+    if not path.exists():
+        pytest.skip(f"{name} is not beside the checkout")
+    return path
 
 
 # --- bytes --------------------------------------------------------------------------------------------------------

@@ -15,9 +15,15 @@ from rtviewer.accel import layout
 from rtviewer.accel.encode import element_size
 from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.structure import Structure
-from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag
+from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag, GeometryType, InstanceFlag
+from rtviewer.dxr.layouts import high_8
+from rtviewer.dxr.limits import MAX_PRIMITIVES_PER_BOTTOM_LEVEL_ACCELERATION_STRUCTURE
+from rtviewer.dxr.profile import Profile, Tier
+from rtviewer.dxr.rules import check_instance_flags
 
 MOST_REPORTED = 20
+STORED_FLAGS = 0xDF | int(BuildFlag.DEHYDRATE)
+"""All that a structure may say it was built with; never PERFORM_UPDATE (BF-9)."""
 
 
 def check(structure: Structure) -> list[str]:
@@ -59,9 +65,13 @@ def _check_header(structure: Structure) -> list[str]:
         problems.append(
             f"header.section_count: expected at most {layout.MAX_SECTIONS}, found {header['section_count']}"
         )
-    for field in ("max_abs", "condition"):
-        if not np.isfinite(header[field]) or header[field] < 0:
-            problems.append(f"header.{field}: expected a finite number of at least 0, found {header[field]}")
+    for field, least in (("max_abs", 0), ("condition", 1)):
+        if not np.isfinite(header[field]) or header[field] < least:
+            problems.append(f"header.{field}: expected a finite number of at least {least}, found {header[field]}")
+    if int(header["build_flags"]) & ~STORED_FLAGS:
+        problems.append(f"header.build_flags: unexpected bits {int(header['build_flags']) & ~STORED_FLAGS:#x}")
+    if int(header["input_count"]) > MAX_PRIMITIVES_PER_BOTTOM_LEVEL_ACCELERATION_STRUCTURE:
+        problems.append(f"header.input_count: expected at most 2^29 (LIM-2), found {int(header['input_count'])}")
     return problems
 
 
@@ -122,13 +132,16 @@ def _check_counts(structure: Structure) -> list[str]:
     header = structure.header
     problems = []
     inputs, active = int(header["input_count"]), int(header["active_count"])
-    if active > inputs:
-        problems.append(f"header.active_count: {active} exceeds input_count {inputs}")
+    for field in ("active_count", "degenerate_count"):
+        if int(header[field]) > inputs:
+            problems.append(f"header.{field}: {int(header[field])} exceeds input_count {inputs}")
     if (active == 0) != (len(structure.nodes) == 0):
         problems.append(f"header.active_count is {active} but there are {len(structure.nodes)} nodes")
     if structure.is_top_level:
         if inputs != len(structure.instance_descs):
             problems.append(f"header.input_count: expected {len(structure.instance_descs)}, found {inputs}")
+        if active != len(structure.instance_leaves):
+            problems.append(f"header.active_count: expected {len(structure.instance_leaves)}, found {active}")
         return problems
     rows = structure.geometries
     counts = rows["primitive_count"].astype(np.int64)
@@ -136,8 +149,11 @@ def _check_counts(structure: Structure) -> list[str]:
         problems.append(f"GEOMETRIES: primitives add up to {int(counts.sum())}, header.input_count is {inputs}")
     elif not np.array_equal(rows["first_primitive"], np.cumsum(counts) - counts):
         problems.append("GEOMETRIES.first_primitive: not the running sum of primitive_count")
-    if (rows["active_count"] > rows["primitive_count"]).any():
-        problems.append("GEOMETRIES.active_count: exceeds primitive_count")
+    for field in ("active_count", "degenerate_count"):
+        if (rows[field] > rows["primitive_count"]).any():
+            problems.append(f"GEOMETRIES.{field}: exceeds primitive_count")
+    if (rows["type"] > int(GeometryType.PROCEDURAL_PRIMITIVE_AABBS)).any():
+        problems.append(f"GEOMETRIES.type: expected 0 or 1, found {int(rows['type'].max())}")
     if int(rows["active_count"].astype(np.int64).sum()) != active:
         problems.append("GEOMETRIES.active_count: does not add up to header.active_count")
     if len(rows) and len(np.unique(rows["type"])) != 1:
@@ -200,11 +216,17 @@ def _check_boxes(structure: Structure) -> list[str]:
     """Every lane's box encloses what is below it, and the header's bounds enclose the root's lanes."""
     low, high = _lane_boxes(structure)
     node, lane, ref = _occupied(structure)
+    nameless = ~(low[node, lane] <= high[node, lane]).all(1)
+    if nameless.any():
+        i = int(np.flatnonzero(nameless)[0])
+        return [f"NODES[{node[i]}] lane {lane[i]}: a box with a NaN, or with its minimum above its maximum"]
     inner = ref >= 0
     below_low, below_high = np.empty((len(ref), 3)), np.empty((len(ref), 3))
     node_low, node_high = low.min(1), high.max(1)  # empty lanes are +inf to -inf
     below_low[inner], below_high[inner] = node_low[ref[inner]], node_high[ref[inner]]
     content_low, content_high = _element_boxes(structure)
+    if np.isnan(content_low).any() or np.isnan(content_high).any():
+        return [f"leaf element {np.flatnonzero(np.isnan(content_low + content_high).any(1))[0]}: a NaN in its contents"]
     first, count = (~ref >> 2)[~inner], ((~ref & 3) + 1)[~inner]
     if len(first):
         reach = np.minimum(first[:, None] + np.arange(layout.MAX_LEAF_ELEMENTS), (first + count - 1)[:, None])
@@ -217,7 +239,7 @@ def _check_boxes(structure: Structure) -> list[str]:
     ]
     if len(low):
         bounds = structure.header["bounds"]
-        if (node_low[0] < bounds[0]).any() or (node_high[0] > bounds[1]).any():
+        if not ((node_low[0] >= bounds[0]).all() and (node_high[0] <= bounds[1]).all()):
             problems.append(f"header.bounds: {bounds[0]} to {bounds[1]} does not enclose the root")
         reach_needed = float(np.max(np.abs(np.where(np.isfinite(bounds), bounds, 0.0))))
         if float(structure.header["max_abs"]) < reach_needed:
@@ -232,9 +254,11 @@ def _element_boxes(structure: Structure) -> tuple[NDArray[np.float64], NDArray[n
         return np.full((count, 3), np.inf), np.full((count, 3), -np.inf)
     packs = structure.packs
     if structure.is_procedural:
-        low, high = packs["low"].astype(np.float64), packs["high"].astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            low, high = packs["low"].astype(np.float64), packs["high"].astype(np.float64)
     else:
-        corners = structure.pack_corners().astype(np.float64)  # pack, corner, axis, lane
+        with np.errstate(invalid="ignore"):  # a signalling NaN, which is found by its value
+            corners = structure.pack_corners().astype(np.float64)  # pack, corner, axis, lane
         low, high = corners.min(1), corners.max(1)
     unused = (packs["id"] == layout.UNUSED_LANE)[:, None, :]
     return np.where(unused, np.inf, low).min(2), np.where(unused, -np.inf, high).max(2)
@@ -251,8 +275,11 @@ def _check_contents(structure: Structure) -> list[str]:
     inputs = int(structure.header["input_count"])
     if (number >= inputs).any():
         return [f"leaves: a primitive number beyond the last ({inputs - 1})"]
-    times = np.bincount(number, minlength=inputs)
-    problems = [f"primitive {i}: in the leaves {times[i]} times" for i in np.flatnonzero(times > 1)]
+    values, times = np.unique(number, return_counts=True)  # not by number: that would take memory the bytes do not have
+    problems = [f"primitive {values[i]}: in the leaves {times[i]} times" for i in np.flatnonzero(times > 1)]
+    kept = ids < 0
+    if kept.any() and not structure.section_offset(SectionKind.UPDATE):
+        problems.append(f"primitive {number[kept][0]}: kept as degenerate in a structure without update data")
     if len(ids) != int(structure.header["active_count"]):
         problems.append(
             f"leaves: {len(ids)} primitives, header.active_count is {int(structure.header['active_count'])}"
@@ -272,6 +299,13 @@ def _check_contents(structure: Structure) -> list[str]:
 def _check_instances(structure: Structure) -> list[str]:
     index = structure.instance_leaves["instance"].astype(np.int64)
     count = len(structure.instance_descs)
+    leaves = structure.instance_leaves
+    broken = ~np.isfinite(leaves["world_to_object"]).all((1, 2)) | (leaves["state"] > layout.INSTANCE_SINGULAR)
+    if broken.any():
+        return [f"INSTANCE_LEAVES[{np.flatnonzero(broken)[0]}]: a transform that is not finite, or an unknown state"]
+    for word in np.unique(high_8(structure.instance_descs["InstanceContributionAndFlags"])):
+        for problem in check_instance_flags(InstanceFlag(int(word)), Profile(Tier.TIER_1_2)):
+            return [f"INSTANCE_DESCS: {problem}"]
     if (index < 0).any() or (index >= count).any():
         return [f"INSTANCE_LEAVES.instance: beyond the last instance ({count - 1})"]
     times = np.bincount(index, minlength=count)

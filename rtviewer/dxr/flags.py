@@ -281,7 +281,10 @@ def parse_flags(kind: type[F], text: str) -> F:
             word |= int(kind[name])
             continue
         try:
-            word |= int(name, 0)
+            number = int(item.strip(), 0)
+            if number < 0:
+                raise ValueError
+            word |= number
         except ValueError:
             names = ", ".join(str(m.name) for m in kind)
             raise ValueError(f"{item.strip()!r} is not a {kind.__name__}: use a number or one of {names}") from None

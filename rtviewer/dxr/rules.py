@@ -61,7 +61,7 @@ def _check_exclusions(
 
 
 def _check_known(word: int, known: IntFlag, rule: str, field: str, section: str, profile: Profile) -> list[Violation]:
-    unknown = word & ~int(known) & 0xFFFFFFFF
+    unknown = word & ~int(known)
     if not unknown:
         return []
     named = format_flags(type(known)(unknown))
@@ -87,6 +87,11 @@ def check_build_flags(
     if word & BuildFlag.ALLOW_OMM_LINKAGE_UPDATE and not word & BuildFlag.ALLOW_UPDATE:
         text = "ALLOW_OMM_LINKAGE_UPDATE requires ALLOW_UPDATE"
         found.append(violation("BF-7", text, field=field, value=f"{word:#x}", section=section))
+    if kind is AccelerationStructureType.OPACITY_MICROMAP_ARRAY:
+        updates_of_array = BuildFlag(word) & (BuildFlag.ALLOW_UPDATE | BuildFlag.PERFORM_UPDATE)
+        if updates_of_array:
+            text = f"an opacity micromap array cannot be updated: {format_flags(updates_of_array)} is not supported"
+            found.append(violation("BF-8", text, field=field, value=f"{word:#x}", section=section))
     bottom_only = BuildFlag.ALLOW_OMM_LINKAGE_UPDATE | BuildFlag.ALLOW_DISABLE_OMMS
     if word & bottom_only and kind is not AccelerationStructureType.BOTTOM_LEVEL:
         text = f"{format_flags(BuildFlag(word & bottom_only))} is legal only for a bottom-level structure"

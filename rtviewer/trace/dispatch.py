@@ -250,7 +250,12 @@ def per_ray(value: Any, count: int, dtype: Any) -> NDArray[Any]:
     """One value, or one per ray, as a contiguous (1,) or (n,) array."""
     array = np.atleast_1d(np.asarray(value))
     if dtype is np.uint32 and array.dtype != np.uint32:
-        array = array.astype(np.int64) & 0xFFFFFFFF
+        wide = array.astype(np.int64)
+        if len(wide) and not (wide.min() >= 0 and wide.max() <= 0xFFFFFFFF):
+            bad = int(wide.min()) if wide.min() < 0 else int(wide.max())
+            text = "the value does not fit into 32 bits without a sign"
+            raise InvalidInputError([violation("ERR-5", text, field="TraceRay", value=bad)], "TraceRay")
+        array = wide
     array = np.ascontiguousarray(array, dtype)
     if array.shape not in ((1,), (count,)):
         raise ValueError(f"expected one value or {count}, got an array of shape {array.shape}")

@@ -177,10 +177,13 @@ def test_a_ray_flag_is_named_only_where_it_means_something() -> None:
     assert uses_of(names, RAY_FLAG_HOMES, {"InstanceFlag"}) == RAY_FLAG_USES
 
 
+# The device's calls and the copy modes have rules of their own about flags; everybody else gets a plan.
+BUILD_FLAG_JUDGES = ("device/", "copymode/")
 BUILD_FLAG_HOMES = {"dxr/flags.py", "dxr/rules.py", "dxr/profile.py", "build/plan.py"}
 BUILD_FLAG_USES: dict[str, set[str]] = {
     # BF-9: the stored word is without it.
     "accel/encode.py": {"PERFORM_UPDATE"},
+    "build/refit.py": {"PERFORM_UPDATE"},
     # PRE-*: sizes are told from counts and flags before anything is built.
     "accel/sizes.py": {"ALLOW_UPDATE", "MINIMIZE_MEMORY", "PREFER_FAST_BUILD", "PREFER_FAST_TRACE"},
     # The flag stored in a structure promises sections.
@@ -190,7 +193,8 @@ BUILD_FLAG_USES: dict[str, set[str]] = {
 
 def test_a_build_flag_is_named_only_where_it_becomes_a_parameter() -> None:
     names = {str(flag.name) for flag in BuildFlag}
-    assert uses_of(names, BUILD_FLAG_HOMES, set()) == BUILD_FLAG_USES
+    judges = {relative(path) for path in SOURCES if relative(path).startswith(BUILD_FLAG_JUDGES)}
+    assert uses_of(names, BUILD_FLAG_HOMES | judges, set()) == BUILD_FLAG_USES
 
 
 def test_the_search_for_flag_names_finds_them() -> None:

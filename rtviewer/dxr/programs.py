@@ -9,6 +9,10 @@ from __future__ import annotations
 from enum import IntEnum
 
 
+QUERY = 0x7FFF
+"""Any-hit and intersection number of an inline query: the caller decides (``trace.query``)."""
+
+
 class AnyHitProgram(IntEnum):
     ACCEPT = 0
     """Return plainly: the hit is committed."""

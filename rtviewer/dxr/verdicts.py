@@ -57,6 +57,8 @@ class Verdict(IntEnum):
     """An instance: its transform makes the ray overflow."""
     HIT_GROUP_FAULT = 25
     """The candidate's hit-group record is outside the table or of the other kind: an error that ends the ray."""
+    RETURNED_TO_CALLER = 26
+    """An inline query's candidate: Proceed() returns true."""
 
 
 ANY_HIT_RAN = frozenset(
@@ -82,6 +84,7 @@ VERDICTS: dict[Verdict, VerdictMeaning] = {
     Verdict.MASK_EXCLUDED: VerdictMeaning("mask excluded", "MASK-1", "excluded"),
     Verdict.SINGULAR_TRANSFORM: VerdictMeaning("transform cannot be inverted", "INST-5", "excluded"),
     Verdict.OBJECT_RAY_NOT_FINITE: VerdictMeaning("the ray overflows in object space", "RAY-5", "excluded"),
+    Verdict.RETURNED_TO_CALLER: VerdictMeaning("returned to the caller of Proceed()", "INL-2", "entered"),
     Verdict.HIT_GROUP_FAULT: VerdictMeaning(
         "hit-group record outside the table or of the other kind", "HG-4", "excluded"
     ),

@@ -32,6 +32,7 @@ from rtviewer.kernels.constants import (
     PROGRAM_ABSENT,
     PROGRAM_AS_GIVEN,
     PROGRAM_BOX,
+    PROGRAM_QUERY,
     PROGRAM_REPORT_T,
     PROGRAM_SPHERE,
     PROGRAM_SPHERE_FAR_FIRST,
@@ -56,6 +57,7 @@ from rtviewer.kernels.constants import (
     VERDICT_MISSED,
     VERDICT_NONE,
     VERDICT_NOTHING_REPORTED,
+    VERDICT_RETURNED_TO_CALLER,
     VERDICT_TIE_LOST,
 )
 from rtviewer.kernels.culling import hit_kind, is_facing_culled
@@ -96,6 +98,9 @@ from rtviewer.kernels.state import (
     OPACITY_OF_NON_OPAQUE,
     OPACITY_OF_OPAQUE,
     PACK,
+    QUERY_DECIDED,
+    QUERY_DECISIONS,
+    QUERY_NEXT,
     RAY_CONTRIBUTION,
     RAY_FLAGS,
     REPORT_T,
@@ -176,6 +181,17 @@ def intersection_program(record, walk):
 
 
 @jit
+def next_decision(walk):
+    """(decided, t): what the caller of an inline query did with this candidate; undecided ends the walk."""
+    number = load_i64(walk + QUERY_NEXT)
+    if number >= load_i64(walk + QUERY_DECIDED):
+        store_i64(walk + ENDED, np.int64(1))
+        return False, np.float32(np.nan)
+    store_i64(walk + QUERY_NEXT, number + 1)
+    return True, load_f32(load_i64(walk + QUERY_DECISIONS) + 4 * number)
+
+
+@jit
 def wins_tie(is_triangle, number, walk):
     """DET-5 for equal t: largest key among triangles, smallest among procedurals, procedural over triangle.
 
@@ -223,7 +239,14 @@ def offer(is_triangle, t, kind, attribute_0, attribute_1, opacity, number, geome
         return verdict
     primitive = number - first_of_geometry(geometries, geometry)
     verdict = VERDICT_COMMITTED
-    if opacity == OPACITY_NON_OPAQUE:
+    if program == PROGRAM_QUERY and is_triangle and opacity == OPACITY_NON_OPAQUE:
+        decided, t_decided = next_decision(walk)
+        if not decided:
+            return VERDICT_RETURNED_TO_CALLER
+        if np.isnan(t_decided):
+            return VERDICT_ANY_HIT_IGNORED
+        verdict = VERDICT_ANY_HIT_ACCEPTED
+    elif program != PROGRAM_QUERY and opacity == OPACITY_NON_OPAQUE:
         count(counters, COUNT_ANY_HIT_CALLS, 1)
         action = any_hit(program, geometry, primitive)
         if action == IGNORE_HIT:
@@ -443,6 +466,14 @@ def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
         entry_axis, exit_axis = box_axes(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy, dz)
         first, first_kind = np.float32(entry), 16 + entry_axis
         second, second_kind, always = np.float32(leave), 32 + exit_axis, False
+    elif program == PROGRAM_QUERY:  # the caller is the intersection program
+        decided, first = next_decision(walk)
+        if not decided and log is not None and event != 0:
+            set_verdict(event, VERDICT_RETURNED_TO_CALLER)
+        if not decided or np.isnan(first):
+            return
+        first_kind, second, second_kind, always = 0, np.float32(np.nan), -1, False
+        opacity = np.int64(OPACITY_NON_OPAQUE)  # a commit is a commit: RAY-6 literally, no DET-5
     elif program == PROGRAM_REPORT_T:
         first, first_kind, second, second_kind, always = load_f32(walk + REPORT_T), 5, np.float32(np.nan), -1, False
     else:

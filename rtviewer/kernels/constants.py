@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from rtviewer.accel import layout
-from rtviewer.dxr import shader_table
+from rtviewer.dxr import programs, shader_table
 from rtviewer.dxr.flags import GeometryFlag, HitKind, InstanceFlag, RayFlag
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
 from rtviewer.dxr.rules import Opacity
@@ -50,6 +50,7 @@ PROGRAM_SPHERE_FAR_FIRST = int(IntersectionProgram.SPHERE_FAR_FIRST)
 PROGRAM_NOTHING = int(IntersectionProgram.NOTHING)
 PROGRAM_REPORT_T = int(IntersectionProgram.REPORT_T)
 
+PROGRAM_QUERY = programs.QUERY
 PROGRAM_AS_GIVEN = shader_table.AS_GIVEN
 PROGRAM_ABSENT = shader_table.ABSENT
 RECORD_TRIANGLES = int(shader_table.HitGroupType.TRIANGLES)
@@ -86,6 +87,7 @@ VERDICT_FIRST_HIT_ENDED_SEARCH = int(Verdict.FIRST_HIT_ENDED_SEARCH)
 VERDICT_BOX_MISSED = int(Verdict.BOX_MISSED)
 VERDICT_BOX_BEYOND_CURRENT_END = int(Verdict.BOX_BEYOND_CURRENT_END)
 VERDICT_EMPTY_STRUCTURE = int(Verdict.EMPTY_STRUCTURE)
+VERDICT_RETURNED_TO_CALLER = int(Verdict.RETURNED_TO_CALLER)
 VERDICT_HIT_GROUP_FAULT = int(Verdict.HIT_GROUP_FAULT)
 VERDICT_OBJECT_RAY_NOT_FINITE = int(Verdict.OBJECT_RAY_NOT_FINITE)
 VERDICT_ANY_HIT_FIRST_ENDED = int(Verdict.ANY_HIT_ACCEPTED_FIRST_HIT_ENDED_SEARCH)

@@ -87,7 +87,12 @@ MULTIPLIER = 576
 INSTANCE_CONTRIBUTION = 584
 FAULT = 592
 """int64: 0, or what stopped the ray: FAULT_* with the record's index above it."""
-STACK = 608
+QUERY_DECISIONS = 600
+"""Address of float32, one per candidate that an inline query returned before: the t to commit, NaN for none."""
+QUERY_DECIDED = 608
+"""How many there are; the next candidate ends the walk and is returned."""
+QUERY_NEXT = 616
+STACK = 624
 
 # A stack entry: 24 bytes.
 ENTRY_REF = 0

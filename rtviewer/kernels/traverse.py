@@ -94,6 +94,7 @@ from rtviewer.kernels.state import (
     OPACITY_OF_NON_OPAQUE,
     OPACITY_OF_OPAQUE,
     ORIGIN,
+    QUERY_NEXT,
     RAY_CONTRIBUTION,
     RAY_FLAGS,
     RAY_MASK,
@@ -202,6 +203,7 @@ def begin_ray(walk, rays, arguments, ray):
     store_i64(walk + RAY_CONTRIBUTION, np.int64(per_ray(arguments.contribution, ray)) & 0xF)
     store_i64(walk + MULTIPLIER, np.int64(per_ray(arguments.multiplier, ray)) & 0xF)
     store_i64(walk + FAULT, np.int64(0))
+    store_i64(walk + QUERY_NEXT, np.int64(0))
     store_i64(walk + HIT_INSTANCE, np.int64(-1))
     store_i64(walk + HIT_GEOMETRY, np.int64(-1))
     store_i64(walk + HIT_PRIMITIVE, np.int64(-1))

@@ -19,7 +19,7 @@ from rtviewer.accel.structure import Structure
 from rtviewer.dxr.flags import GeometryFlag, PipelineFlag, RayFlag
 from rtviewer.dxr.layouts import low_24
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
-from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.programs import QUERY, AnyHitProgram, IntersectionProgram
 from rtviewer.dxr.rules import check_ray_flags, require
 from rtviewer.dxr.shader_table import hit_group_index
 from rtviewer.dxr.verdicts import Counter
@@ -58,6 +58,11 @@ class Dispatcher:
         descs = tlas.instance_descs
         self._instance_id = low_24(descs["InstanceIDAndMask"]).astype(np.int64)
         self._contribution = low_24(descs["InstanceContributionAndFlags"]).astype(np.int64)
+
+    @property
+    def blases(self) -> dict[int, Structure]:
+        """The bottom levels that instances refer to, by address."""
+        return self._used
 
     def _resolve(self, blases: Mapping[int, Structure]) -> dict[int, Structure]:
         used: dict[int, Structure] = {}
@@ -132,26 +137,49 @@ class Dispatcher:
 
     def walk(self, rays: RayBatch, settings: TraceSettings, *, limit: int = 1_000_000, kinds: int = ALL_KINDS) -> Walk:
         """Trace and log. ``limit``: most events in all; ``kinds``: bit k set where events of EventKind k are wanted."""
+        return self._walk(rays, settings, limit, kinds, None)
+
+    def _walk(
+        self,
+        rays: RayBatch,
+        settings: TraceSettings,
+        limit: int,
+        kinds: int,
+        decisions: NDArray[np.float32] | None,
+    ) -> Walk:
         from rtviewer.kernels import state
 
         count = len(rays)
         events = np.zeros(limit, EVENT)
         log = np.array([events.ctypes.data, limit, 0, 0, kinds], np.int64)
-        result, ends = self._run(rays, settings, True, log)
+        result, ends = self._run(rays, settings, True, log, decisions)
         written, lost = int(log[state.LOG_COUNT // 8]), int(log[state.LOG_LOST // 8])
         offsets = np.concatenate([[0], ends]).astype(np.int64)
         truncated = offsets[1:] >= limit if lost else np.zeros(count, np.bool_)
         return Walk(events[:written].copy(), offsets, truncated, result)
 
+    def query(self, rays: RayBatch, settings: TraceSettings, decisions: NDArray[np.float32]) -> Walk:
+        """One ray of an inline query (``trace.query``), up to the first candidate that is not decided.
+
+        ``decisions`` (k,) float32: for each candidate in the order met, the t to commit or NaN. The walk is
+        deterministic, so asking again with one more decision goes on where it stopped.
+        """
+        return self._walk(rays, settings, 1_000_000, ALL_KINDS, decisions)
+
     def _run(
-        self, rays: RayBatch, settings: TraceSettings, counters: bool, log: NDArray[np.int64] | None
+        self,
+        rays: RayBatch,
+        settings: TraceSettings,
+        counters: bool,
+        log: NDArray[np.int64] | None,
+        decisions: NDArray[np.float32] | None = None,
     ) -> tuple[TraceResult, NDArray[np.int64]]:
         """The result, and with a log the number of events after each ray."""
         from rtviewer.kernels import state
         from rtviewer.kernels.traverse import Found, Rays, trace_rays
 
         count = len(rays)
-        arguments = self._arguments(settings, count)
+        arguments = self._arguments(settings, count, inline=decisions is not None)
         invalid, skip = _invalid_rays(rays)
         prepared = Rays(
             _rows(rays.origin, (count, 3)), _rows(rays.direction, (count, 3)),
@@ -168,6 +196,9 @@ class Dispatcher:
         _put(world, state.WORLD_RECORDS, records.ctypes.data)
         _put(world, state.WORLD_RECORD_COUNT, len(records))
         _put(world, state.WORLD_RECORD_STEP, 0 if settings.hit_groups and settings.hit_groups.stride == 0 else 1)
+        if decisions is not None:
+            _put(walk, state.QUERY_DECISIONS, decisions.ctypes.data)
+            _put(walk, state.QUERY_DECIDED, len(decisions))
         start = time.perf_counter()
         trace_rays(
             world.ctypes.data, prepared, arguments, found, counted, log.ctypes.data if log is not None else None,
@@ -177,20 +208,20 @@ class Dispatcher:
         _raise_faults(found.fault)
         return TraceResult(self._hits(found, invalid, settings), counted, settings, seconds), found.log_end
 
-    def _arguments(self, settings: TraceSettings, count: int) -> Arguments:
+    def _arguments(self, settings: TraceSettings, count: int, *, inline: bool) -> Arguments:
         from rtviewer.kernels.traverse import Arguments
 
         skips = settings.pipeline_flags & (PipelineFlag.SKIP_TRIANGLES | PipelineFlag.SKIP_PROCEDURAL_PRIMITIVES)
         flags = per_ray(settings.ray_flags, count, np.uint32) | np.uint32(int(skips))  # PF-1
         for word in np.unique(flags):
-            require(check_ray_flags(RayFlag(int(word)), self.profile), "TraceRay")
+            require(check_ray_flags(RayFlag(int(word)), self.profile, inline=inline), "TraceRay")
         any_hit = per_ray(settings.any_hit, count, np.uint32)
         intersection = per_ray(settings.intersection, count, np.uint32)
         for name, numbers, table in (
             ("any-hit", any_hit, AnyHitProgram),
             ("intersection", intersection, IntersectionProgram),
         ):
-            unknown = np.setdiff1d(numbers, [int(p) for p in table])
+            unknown = np.setdiff1d(numbers, [QUERY] if inline else [int(p) for p in table])
             if len(unknown):
                 text = f"there is no {name} program {int(unknown[0])}: use 0 to {len(table) - 1}"
                 raise InvalidInputError([violation("TRAV-5", text, field=name, value=int(unknown[0]))], "TraceRay")

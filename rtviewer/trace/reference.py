@@ -2,7 +2,8 @@
 
 No tree, no compiled code, nothing shared with the kernels but the rules. Follows sections 3.7, 6 and DET-5 of the rules
 word for word; the parts are ``reference_triangles`` (method of 6.3), ``reference_programs`` (boxes and built-in
-programs), ``reference_rules`` (flags, edges, interval, order) and ``reference_search`` (TRAV-1).
+programs), ``reference_rules`` (flags, edges, interval, order), ``reference_hit_groups`` (records) and
+``reference_search`` (TRAV-1).
 
 A procedural candidate is one whose box the ray meets within [TMin, RayDesc.TMax]. Judging by the whole interval instead
 of the current one makes the set independent of any order, and changes no hit of a program that reports only t at which
@@ -34,6 +35,7 @@ from rtviewer.scene.primitives import (
     transform_points,
     triangle_corners,
 )
+from rtviewer.trace.reference_hit_groups import NO_FAULT, Calls, Lookup, hit_group_fault, look_up
 from rtviewer.trace.reference_programs import box_interval, is_offered, run_intersection
 from rtviewer.trace.reference_rules import ReferenceRules, facings, opacities
 from rtviewer.trace.reference_search import CandidateRows, Candidates, Committed, possible, rows_of, search
@@ -83,9 +85,8 @@ class _Rays:
     batch: RayBatch
     flags: NDArray[np.uint32]
     mask: NDArray[np.uint32]
-    any_hit: NDArray[np.uint32]
-    intersection: NDArray[np.uint32]
     report_t: NDArray[np.float32]
+    calls: Calls
 
     def __len__(self) -> int:
         return len(self.number)
@@ -105,13 +106,15 @@ def trace_reference(
     ``blas_of``: per instance the position in ``blases``, -1 for none [INST-2]; ``instances.blas_address`` is not read.
     Ray flags and build inputs are taken as legal. Invalid rays are marked and miss [RAY-4]. Needs memory for one row
     per candidate, not per pair.
+
+    Raises InvalidInputError for the first ray with a candidate in its interval whose hit-group record is outside the
+    table [HG-4] or of the other kind [TRAV-5]. It looks at every such candidate; a tracer that stops early may not.
     """
     rules = rules or ReferenceRules()
     n = len(rays)
     ray_flags = _spread(settings.ray_flags, np.uint32, n) | np.uint32(
         settings.pipeline_flags & (PipelineFlag.SKIP_TRIANGLES | PipelineFlag.SKIP_PROCEDURAL_PRIMITIVES)
     )
-    any_hit = _spread(settings.any_hit, np.uint32, n)
     invalid = _invalid_rays(rays)
     finite = np.isfinite(rays.origin).all(axis=1) & np.isfinite(rays.direction).all(axis=1)
     number = np.flatnonzero(~invalid & finite)  # RAY-5
@@ -120,20 +123,36 @@ def trace_reference(
         RayBatch(rays.origin[number], rays.direction[number], rays.t_min[number], rays.t_max[number]),
         ray_flags[number],
         _spread(settings.mask, np.uint32, n)[number],
-        any_hit[number],
-        _spread(settings.intersection, np.uint32, n)[number],
         _spread(settings.report_t, np.float32, n)[number],
+        Calls(
+            settings.hit_groups,
+            _spread(settings.ray_contribution, np.int64, n)[number],
+            _spread(settings.multiplier, np.int64, n)[number],
+            _spread(settings.any_hit, np.int64, n)[number],
+            _spread(settings.intersection, np.int64, n)[number],
+        ),
     )
     candidates = _collect(blases, instances, blas_of, usable, rules)
-    arguments = (candidates, rays.t_min, rays.t_max, ray_flags, any_hit, rules)
+    _raise_faults(candidates, rays, rules)
+    arguments = (candidates, rays.t_min, rays.t_max, ray_flags, rules)
     committed, log = search(*arguments)
     accepted, called = possible(*arguments)
     return ReferenceResult(
-        _hits(candidates, committed, instances, rays, settings, invalid),
+        _hits(candidates, committed, instances, rays, invalid),
         rows_of(candidates, n, *log),
         rows_of(candidates, n, *accepted),
         rows_of(candidates, n, *called),
     )
+
+
+def _raise_faults(candidates: Candidates, rays: RayBatch, rules: ReferenceRules) -> None:
+    """HG-4 and TRAV-5: a record is used where a triangle's hit lies in the interval or a box is offered."""
+    ray = candidates.ray
+    inside = rules.in_interval(candidates.is_triangle, candidates.t[:, 0], rays.t_min[ray], rays.t_max[ray])
+    bad = np.flatnonzero((candidates.fault != NO_FAULT) & (inside | ~candidates.is_triangle))
+    if len(bad):
+        first = bad[0]
+        raise hit_group_fault(int(ray[first]), int(candidates.fault[first]), int(candidates.record[first]))
 
 
 def _spread(value: object, dtype: type[Scalar], n: int) -> NDArray[Scalar]:
@@ -192,15 +211,21 @@ def _collect(
         direction = transform_directions(world_to_object[index], rays.batch.direction[some])
         finite = np.isfinite(origin).all(axis=1) & np.isfinite(direction).all(axis=1)
         collect = _triangle_candidates if primitives.is_triangles else _box_candidates
-        flags = int(instances.flags[index])
-        parts.append(collect(primitives, index, flags, rays, some[finite], origin[finite], direction[finite], rules))
+        entered = _Instance(index, int(instances.flags[index]), int(instances.contribution[index]))
+        parts.append(collect(primitives, entered, rays, some[finite], origin[finite], direction[finite], rules))
     return _sorted(parts, rules)
+
+
+@dataclass(frozen=True)
+class _Instance:
+    index: int
+    flags: int
+    contribution: int
 
 
 def _triangle_candidates(
     primitives: _Primitives,
-    instance: int,
-    instance_flags: int,
+    instance: _Instance,
     rays: _Rays,
     some: NDArray[np.int64],
     origin: NDArray[np.float32],
@@ -209,18 +234,22 @@ def _triangle_candidates(
 ) -> Candidates:
     hits = meet_triangles(origin, direction, primitives.shape, primitives.largest_coordinate, rules)
     ray = some[hits.ray]
-    opacity = opacities(primitives.flags[hits.triangle], instance_flags, rays.flags[ray])
-    kind, culled = facings(hits.clockwise, instance_flags, rays.flags[ray])
+    opacity = opacities(primitives.flags[hits.triangle], instance.flags, rays.flags[ray])
+    kind, culled = facings(hits.clockwise, instance.flags, rays.flags[ray])
     kept = np.flatnonzero((opacity <= Opacity.OPAQUE) & ~culled)
     ray, triangle = ray[kept], hits.triangle[kept]
+    found = look_up(rays.calls, ray, primitives.geometry[triangle], instance.contribution, is_triangles=True)
     m = len(kept)
     return Candidates(
         rays.number[ray],
-        np.full(m, instance, np.int32),
+        np.full(m, instance.index, np.int32),
         primitives.geometry[triangle],
         primitives.primitive[triangle],
         np.ones(m, np.bool_),
-        opacity[kept] == Opacity.OPAQUE,
+        _is_opaque(opacity[kept], found),
+        found.any_hit,
+        found.record,
+        found.fault,
         np.ones(m, np.int64),
         np.repeat(hits.t[kept, None], 2, axis=1),
         np.repeat(kind[kept, None], 2, axis=1),
@@ -231,8 +260,7 @@ def _triangle_candidates(
 
 def _box_candidates(
     primitives: _Primitives,
-    instance: int,
-    instance_flags: int,
+    instance: _Instance,
     rays: _Rays,
     some: NDArray[np.int64],
     origin: NDArray[np.float32],
@@ -240,27 +268,35 @@ def _box_candidates(
     rules: ReferenceRules,
 ) -> Candidates:
     at, box = _boxes_offered(primitives.shape, rays, some, origin, direction)
-    opacity = opacities(primitives.flags[box], instance_flags, rays.flags[some[at]])
+    opacity = opacities(primitives.flags[box], instance.flags, rays.flags[some[at]])
     kept = opacity <= Opacity.OPAQUE  # before any program runs [CULL-2]
     at, box, opacity = at[kept], box[kept], opacity[kept]
     ray = some[at]
-    reports = run_intersection(
-        rays.intersection[ray], rays.report_t[ray], origin[at], direction[at], primitives.shape[box]
-    )
+    found = look_up(rays.calls, ray, primitives.geometry[box], instance.contribution, is_triangles=False)
+    reports = run_intersection(found.intersection, rays.report_t[ray], origin[at], direction[at], primitives.shape[box])
     m = len(at)
     return Candidates(
         rays.number[ray],
-        np.full(m, instance, np.int32),
+        np.full(m, instance.index, np.int32),
         primitives.geometry[box],
         primitives.primitive[box],
         np.zeros(m, np.bool_),
-        opacity == Opacity.OPAQUE,
+        _is_opaque(opacity, found),
+        found.any_hit,
+        found.record,
+        found.fault,
         reports.report_count,
         reports.t,
         reports.kind,
         reports.always,
         np.zeros((m, 2), np.float32),
     )
+
+
+def _is_opaque(opacity: NDArray[np.uint8], found: Lookup) -> NDArray[np.bool_]:
+    """OPQ-5: a hit group without any-hit makes its hits opaque, after culling has had its say."""
+    opaque: NDArray[np.bool_] = (opacity == Opacity.OPAQUE) | found.has_no_any_hit
+    return opaque
 
 
 def _boxes_offered(
@@ -300,6 +336,9 @@ _NO_CANDIDATES = Candidates(
     np.empty(0, np.bool_),
     np.empty(0, np.bool_),
     np.empty(0, np.int64),
+    np.empty(0, np.int64),
+    np.empty(0, np.uint8),
+    np.empty(0, np.int64),
     np.empty((0, 2), np.float32),
     np.empty((0, 2), np.int32),
     np.empty(0, np.bool_),
@@ -312,16 +351,13 @@ def _hits(
     committed: Committed,
     instances: InstanceInputs,
     rays: RayBatch,
-    settings: TraceSettings,
     invalid: NDArray[np.bool_],
 ) -> Hits:
     n = len(rays)
     ray = np.flatnonzero(committed.row >= 0)
     row, slot = committed.row[ray], committed.slot[ray]
     instance, geometry = candidates.instance[row], candidates.geometry[row]
-    base = _spread(settings.ray_contribution, np.int64, n)[ray] & 0xF
-    multiplier = _spread(settings.multiplier, np.int64, n)[ray] & 0xF
-    record = base + multiplier * geometry + instances.contribution[instance].astype(np.int64)  # HG-1
+    record = candidates.record[row]
     attributes = np.zeros((n, 2), np.float32)
     attributes[ray] = candidates.attributes(row, slot)
 

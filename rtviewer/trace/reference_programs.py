@@ -80,9 +80,9 @@ class Reports(NamedTuple):
 
 
 def run_intersection(
-    program: NDArray[np.uint32], report_t: Float32, origin: Float32, direction: Float32, box: Float32
+    program: NDArray[np.int64], report_t: Float32, origin: Float32, direction: Float32, box: Float32
 ) -> Reports:
-    """The reports of row-wise candidates: program number, reported t, object-space ray and box of each."""
+    """The reports of row-wise candidates: program number (negative for none), reported t, object-space ray and box."""
     n = len(program)
     reports = Reports(
         np.zeros(n, np.int64), np.zeros((n, 2), np.float32), np.zeros((n, 2), np.int32), np.zeros(n, np.bool_)
@@ -106,7 +106,7 @@ def _dot(a: Float64, b: Float64) -> Float64:
 def _report_sphere(
     reports: Reports,
     rows: NDArray[np.int64],
-    program: NDArray[np.uint32],
+    program: NDArray[np.int64],
     origin: Float32,
     direction: Float32,
     box: Float32,
@@ -134,7 +134,7 @@ def _report_sphere(
 def _report_box(
     reports: Reports,
     rows: NDArray[np.int64],
-    program: NDArray[np.uint32],
+    program: NDArray[np.int64],
     origin: Float32,
     direction: Float32,
     box: Float32,
@@ -150,9 +150,9 @@ def _report_box(
 
 
 def run_any_hit(
-    program: NDArray[np.uint32], geometry: NDArray[np.int32], primitive: NDArray[np.int32]
+    program: NDArray[np.int64], geometry: NDArray[np.int32], primitive: NDArray[np.int32]
 ) -> NDArray[np.int64]:
-    """IGNORED, ACCEPTED or ACCEPTED_AND_ENDED of row-wise calls [AH-5, AH-6]."""
+    """IGNORED, ACCEPTED or ACCEPTED_AND_ENDED of row-wise calls [AH-5, AH-6]; a negative program is none: ACCEPTED."""
     odd_primitive, odd_geometry = primitive % 2 == 1, geometry % 2 == 1
     ignored = (
         (program == AnyHitProgram.IGNORE)

@@ -17,9 +17,10 @@ class Candidates:
     """Every candidate that reached the interval test (CULL-5 steps 1 to 7 passed), sorted by ray, then as offered.
 
     ``ray`` (m,) int64; ``instance``, ``geometry``, ``primitive`` (m,) int32; ``is_triangle``, ``opaque`` (m,) bool,
-    opaque by OPQ-1 to OPQ-4. Up to two reports each, a triangle has one: ``report_count`` (m,) int64, ``t`` (m, 2)
-    float32, ``kind`` (m, 2) int32, ``always`` (m,) bool as in ``reference_programs.Reports``; ``barycentrics`` (m, 2)
-    float32.
+    opaque by OPQ-1 to OPQ-5. ``any_hit`` (m,) int64: the program that runs if not; ``record`` (m,) int64: hit-group
+    index [HG-1]; ``fault`` (m,) uint8 as in ``reference_hit_groups``. Up to two reports each, a triangle has one:
+    ``report_count`` (m,) int64, ``t`` (m, 2) float32, ``kind`` (m, 2) int32, ``always`` (m,) bool as in
+    ``reference_programs.Reports``; ``barycentrics`` (m, 2) float32.
     """
 
     ray: NDArray[np.int64]
@@ -28,6 +29,9 @@ class Candidates:
     primitive: NDArray[np.int32]
     is_triangle: NDArray[np.bool_]
     opaque: NDArray[np.bool_]
+    any_hit: NDArray[np.int64]
+    record: NDArray[np.int64]
+    fault: NDArray[np.uint8]
     report_count: NDArray[np.int64]
     t: NDArray[np.float32]
     kind: NDArray[np.int32]
@@ -103,7 +107,6 @@ def search(
     t_min: Floats,
     t_max: Floats,
     ray_flags: NDArray[np.uint32],
-    any_hit: NDArray[np.uint32],
     rules: ReferenceRules,
 ) -> tuple[Committed, tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """What each ray commits, and its any-hit calls as (candidate row, report) in the order made.
@@ -132,7 +135,7 @@ def search(
             at, ray, row, t = at[inside], ray[inside], row[inside], t[inside]
             called = ~candidates.opaque[row]
             calls.append((row[called], np.full(np.count_nonzero(called), slot, np.int64)))
-            decision = run_any_hit(any_hit[ray], candidates.geometry[row], candidates.primitive[row])
+            decision = run_any_hit(candidates.any_hit[row], candidates.geometry[row], candidates.primitive[row])
             commits = ~called | (decision != IGNORED)
             accepted[at] = commits
             ends = commits & (first_ends[ray] | (called & (decision == ACCEPTED_AND_ENDED)))
@@ -149,7 +152,6 @@ def possible(
     t_min: Floats,
     t_max: Floats,
     ray_flags: NDArray[np.uint32],
-    any_hit: NDArray[np.uint32],
     rules: ReferenceRules,
 ) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """What some order could commit, and on what some order could run any-hit, each as (candidate row, report).
@@ -159,7 +161,7 @@ def possible(
     """
     ray = candidates.ray
     row = np.arange(len(ray))
-    decision = run_any_hit(any_hit[ray], candidates.geometry, candidates.primitive)
+    decision = run_any_hit(candidates.any_hit, candidates.geometry, candidates.primitive)
     accepts = candidates.opaque | (decision != IGNORED)
     ends = (ray_flags[ray] & RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH) != 0
     offered = candidates.report_count > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rtviewer.accel import layout
-from rtviewer.dxr import shader_table
+from rtviewer.dxr import programs, shader_table
 from rtviewer.dxr.flags import GeometryFlag, HitKind, InstanceFlag, RayFlag
 from rtviewer.dxr.layouts import INSTANCE_DESC
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
@@ -36,6 +36,7 @@ SHORTENED = {
     "INSTANCE_FRONT_COUNTERCLOCKWISE": InstanceFlag.TRIANGLE_FRONT_COUNTERCLOCKWISE,
     "INSTANCE_FORCE_OPAQUE": InstanceFlag.FORCE_OPAQUE,
     "INSTANCE_FORCE_NON_OPAQUE": InstanceFlag.FORCE_NON_OPAQUE,
+    "PROGRAM_QUERY": programs.QUERY,
     "PROGRAM_AS_GIVEN": shader_table.AS_GIVEN,
     "PROGRAM_ABSENT": shader_table.ABSENT,
     "RECORD_TRIANGLES": shader_table.HitGroupType.TRIANGLES,

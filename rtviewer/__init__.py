@@ -8,7 +8,8 @@ no OpenGL, no numba and not even numpy. Their types stand in ``__init__.pyi``.
     scene = rt.load_scene("scenes/cornell")
     world = rt.build(scene)
     image = world.trace(scene.camera, size=(640, 360), ray_flags=rt.RayFlag.CULL_BACK_FACING_TRIANGLES)
-    log = world.explain(pixel=(320, 180), size=(640, 360))
+    log = world.explain(pixel=(320, 180))
+    blob = rt.serialize(world.tlas)
 """
 
 from __future__ import annotations
@@ -22,6 +23,14 @@ __version__ = "0.1.0"
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "accel.structure": ("Structure",),
+    "copymode.clone": ("clone",),
+    "copymode.compact": ("compact", "compacted_size"),
+    "copymode.decode": ("decode", "decoded_size"),
+    "copymode.deserialize": ("deserialize",),
+    "copymode.identify": ("BlobDescription", "check_driver_matching_identifier", "describe_blob"),
+    "copymode.read_decode": ("DecodedBlas", "DecodedTlas", "read_decode"),
+    "copymode.serialize": ("serialize", "serialized_size"),
+    "device.device": ("Device",),
     "dxr.descs": ("AabbsGeometry", "BlasInputs", "TrianglesGeometry"),
     "dxr.flags": ("BuildFlag", "GeometryFlag", "HitKind", "InstanceFlag", "RayFlag"),
     "dxr.profile": ("Profile", "Tier"),
@@ -34,7 +43,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "io.registry": ("load_scene",),
     "scene.camera": ("Camera",),
     "scene.scene": ("Instance", "Scene"),
-    "session.api": ("build",),
+    "session.api": ("build", "open_world"),
     "session.document": ("World",),
     "session.image": ("ImageBuffer",),
     "session.raylog": ("LogRow", "RayLog"),
@@ -46,10 +55,14 @@ __all__ = [
     "AabbsGeometry",
     "AnyHitProgram",
     "BlasInputs",
+    "BlobDescription",
     "BuildFlag",
     "Camera",
     "CancelledError",
     "Counter",
+    "DecodedBlas",
+    "DecodedTlas",
+    "Device",
     "EventKind",
     "FileFormatError",
     "GeometryFlag",
@@ -76,7 +89,19 @@ __all__ = [
     "Violation",
     "World",
     "build",
+    "check_driver_matching_identifier",
+    "clone",
+    "compact",
+    "compacted_size",
+    "decode",
+    "decoded_size",
+    "describe_blob",
+    "deserialize",
     "load_scene",
+    "open_world",
+    "read_decode",
+    "serialize",
+    "serialized_size",
 ]
 
 

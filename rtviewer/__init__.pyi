@@ -1,6 +1,14 @@
 """Types of the public API; ``__init__.py`` resolves the same names lazily, and a test compares the two."""
 
 from rtviewer.accel.structure import Structure
+from rtviewer.copymode.clone import clone
+from rtviewer.copymode.compact import compact, compacted_size
+from rtviewer.copymode.decode import decode, decoded_size
+from rtviewer.copymode.deserialize import deserialize
+from rtviewer.copymode.identify import BlobDescription, check_driver_matching_identifier, describe_blob
+from rtviewer.copymode.read_decode import DecodedBlas, DecodedTlas, read_decode
+from rtviewer.copymode.serialize import serialize, serialized_size
+from rtviewer.device.device import Device
 from rtviewer.dxr.descs import (
     AabbsGeometry,
     BlasInputs,
@@ -43,7 +51,7 @@ from rtviewer.scene.scene import (
     Instance,
     Scene,
 )
-from rtviewer.session.api import build
+from rtviewer.session.api import build, open_world
 from rtviewer.session.document import (
     World,
 )
@@ -59,10 +67,14 @@ __all__ = [
     "AabbsGeometry",
     "AnyHitProgram",
     "BlasInputs",
+    "BlobDescription",
     "BuildFlag",
     "Camera",
     "CancelledError",
     "Counter",
+    "DecodedBlas",
+    "DecodedTlas",
+    "Device",
     "EventKind",
     "FileFormatError",
     "GeometryFlag",
@@ -89,5 +101,17 @@ __all__ = [
     "Violation",
     "World",
     "build",
+    "check_driver_matching_identifier",
+    "clone",
+    "compact",
+    "compacted_size",
+    "decode",
+    "decoded_size",
+    "describe_blob",
+    "deserialize",
     "load_scene",
+    "open_world",
+    "read_decode",
+    "serialize",
+    "serialized_size",
 ]

@@ -6,6 +6,7 @@ RtviewerError
 ├── StructureError           a structure cannot do what was asked of it
 │   └── InvariantError       bytes that claim to be a structure but are not one
 ├── FileFormatError          bytes on disk that are not what they claim to be; carries offset, field, expected, found
+│   └── DamagedBytesError    both at once: bytes given to a call that break a rule (also an InvalidInputError)
 ├── ProgramError             an any-hit or intersection program that cannot be used
 └── CancelledError           the user changed their mind
 
@@ -109,6 +110,28 @@ class FileFormatError(RtviewerError):
         place += f", {field}" if field else ""
         detail = f": expected {expected}, found {found}" if expected is not None or found is not None else ""
         super().__init__(f"{path}{place}: {message}{detail}")
+
+
+class DamagedBytesError(InvalidInputError, FileFormatError):
+    """Bytes given to a call are not what the call expects; carries the rule and the place in the bytes."""
+
+    def __init__(
+        self,
+        name: str,
+        rule: str,
+        message: str,
+        *,
+        offset: int | None = None,
+        field: str = "",
+        expected: object = None,
+        found: object = None,
+        call: str = "",
+    ) -> None:
+        FileFormatError.__init__(
+            self, name or "bytes", f"[{rule}] {message}", offset=offset, field=field, expected=expected, found=found
+        )
+        self.violations = (violation(rule, message, field=field, value=found),)
+        self.call = call
 
 
 class ProgramError(RtviewerError):

@@ -16,7 +16,7 @@ void main() {
     float line = 0.0;
     if (wire) {
         vec3 width = fwidth(edge) * pixel_ratio;
-        vec3 near = smoothstep(width * 0.4, width * 1.2, edge);
+        vec3 near = smoothstep(width * 0.3, width * 0.95, edge);
         line = 1.0 - min(near.x, min(near.y, near.z));
     }
     if (!fill && line < 0.35) discard;

@@ -17,13 +17,14 @@ from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.structure import Structure
 from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag, GeometryType, InstanceFlag
 from rtviewer.dxr.layouts import high_8
-from rtviewer.dxr.limits import MAX_PRIMITIVES_PER_BOTTOM_LEVEL_ACCELERATION_STRUCTURE
+from rtviewer.dxr.limits import (
+    ACCELERATION_STRUCTURE_BYTE_ALIGNMENT,
+    MAX_PRIMITIVES_PER_BOTTOM_LEVEL_ACCELERATION_STRUCTURE,
+)
 from rtviewer.dxr.profile import Profile, Tier
-from rtviewer.dxr.rules import check_instance_flags
+from rtviewer.dxr.rules import check_build_flags, check_instance_flags
 
 MOST_REPORTED = 20
-STORED_FLAGS = 0xDF | int(BuildFlag.DEHYDRATE)
-"""All that a structure may say it was built with; never PERFORM_UPDATE (BF-9)."""
 
 
 def check(structure: Structure) -> list[str]:
@@ -54,13 +55,16 @@ def _check_header(structure: Structure) -> list[str]:
     for field, expected in (("layout_version", layout.LAYOUT_VERSION), ("size_in_bytes", structure.size)):
         if int(header[field]) != expected:
             problems.append(f"header.{field}: expected {expected}, found {int(header[field])}")
-    if int(header["used_size"]) > structure.size:
-        problems.append(f"header.used_size: {int(header['used_size'])} exceeds the size {structure.size}")
+    used = int(header["used_size"])
+    if used > structure.size or used % ACCELERATION_STRUCTURE_BYTE_ALIGNMENT:
+        problems.append(f"header.used_size: expected a multiple of 256 up to {structure.size}, found {used}")
     if int(header["state"]) not in (layout.STATE_LIVE, layout.STATE_DEHYDRATED):
         problems.append(f"header.state: expected 0 or 1, found {int(header['state'])}")
     kinds = (int(AccelerationStructureType.TOP_LEVEL), int(AccelerationStructureType.BOTTOM_LEVEL))
     if int(header["type"]) not in kinds:
         problems.append(f"header.type: expected 0 or 1, found {int(header['type'])}")
+    else:
+        problems += _check_flags(structure)
     if int(header["section_count"]) > layout.MAX_SECTIONS:
         problems.append(
             f"header.section_count: expected at most {layout.MAX_SECTIONS}, found {header['section_count']}"
@@ -68,11 +72,15 @@ def _check_header(structure: Structure) -> list[str]:
     for field, least in (("max_abs", 0), ("condition", 1)):
         if not np.isfinite(header[field]) or header[field] < least:
             problems.append(f"header.{field}: expected a finite number of at least {least}, found {header[field]}")
-    if int(header["build_flags"]) & ~STORED_FLAGS:
-        problems.append(f"header.build_flags: unexpected bits {int(header['build_flags']) & ~STORED_FLAGS:#x}")
     if int(header["input_count"]) > MAX_PRIMITIVES_PER_BOTTOM_LEVEL_ACCELERATION_STRUCTURE:
         problems.append(f"header.input_count: expected at most 2^29 (LIM-2), found {int(header['input_count'])}")
     return problems
+
+
+def _check_flags(structure: Structure) -> list[str]:
+    """The stored flags are those of a first build (BF-1, BF-2, BF-9), the Xbox one only while dehydrated (XB-3)."""
+    profile = Profile(Tier.TIER_1_2, xbox=int(structure.header["state"]) == layout.STATE_DEHYDRATED)
+    return [f"header.build_flags: {v}" for v in check_build_flags(structure.build_flags, structure.type, profile)]
 
 
 def _check_sections(structure: Structure) -> list[str]:
@@ -92,6 +100,8 @@ def _check_sections(structure: Structure) -> list[str]:
         name = SectionKind(kind).name
         if size != element_size(SectionKind(kind)):
             problems.append(f"{name}: expected elements of {element_size(SectionKind(kind))} bytes, found {size}")
+        elif offset == 0:  # what an absent section reads as
+            problems.append(f"{name}: expected to begin behind the header, found byte 0")
         elif offset % layout.SECTION_ALIGNMENT or offset + count * size > structure.used_size:
             problems.append(f"{name}: {count} elements at byte {offset} do not fit into {structure.used_size} bytes")
         else:
@@ -156,6 +166,10 @@ def _check_counts(structure: Structure) -> list[str]:
         problems.append(f"GEOMETRIES.type: expected 0 or 1, found {int(rows['type'].max())}")
     if int(rows["active_count"].astype(np.int64).sum()) != active:
         problems.append("GEOMETRIES.active_count: does not add up to header.active_count")
+    if int(rows["degenerate_count"].astype(np.int64).sum()) != int(header["degenerate_count"]):
+        problems.append("GEOMETRIES.degenerate_count: does not add up to header.degenerate_count")
+    if (rows["flags"] > 3).any():
+        problems.append(f"GEOMETRIES.flags: expected bits 0x1 and 0x2 (GF-1), found {int(rows['flags'].max()):#x}")
     if len(rows) and len(np.unique(rows["type"])) != 1:
         problems.append("GEOMETRIES.type: more than one kind in a structure (BLD-2)")
     elif len(rows) and bool(rows["type"][0]) != structure.is_procedural:
@@ -177,6 +191,10 @@ def _check_references(structure: Structure) -> list[str]:
     problems = [
         f"NODES[{n}].child[{k}]: an empty lane must be 0" for n, k in np.argwhere(empty & (nodes["child"] != 0))
     ]
+    # Unions over a node take all its lanes, so empty ones must not count.
+    low, high = _lane_boxes(structure)
+    odd = empty & ~((low == np.inf) & (high == -np.inf)).all(2)
+    problems += [f"NODES[{n}] lane {k}: an empty lane must be +inf to -inf" for n, k in np.argwhere(odd)]
     node, lane, ref = _occupied(structure)
     inner = ref >= 0
     bad = inner & ((ref <= node) | (ref >= len(nodes)))
@@ -277,14 +295,18 @@ def _check_contents(structure: Structure) -> list[str]:
         return [f"leaves: a primitive number beyond the last ({inputs - 1})"]
     values, times = np.unique(number, return_counts=True)  # not by number: that would take memory the bytes do not have
     problems = [f"primitive {values[i]}: in the leaves {times[i]} times" for i in np.flatnonzero(times > 1)]
-    kept = ids < 0
-    if kept.any() and not structure.section_offset(SectionKind.UPDATE):
-        problems.append(f"primitive {number[kept][0]}: kept as degenerate in a structure without update data")
     if len(ids) != int(structure.header["active_count"]):
         problems.append(
             f"leaves: {len(ids)} primitives, header.active_count is {int(structure.header['active_count'])}"
         )
     geometry, _ = structure.geometry_and_primitive(ids)
+    # Update data may be gone when updates have ended (CP-15); the degenerates kept for them stay in the tree.
+    kept = np.bincount(geometry[ids < 0], minlength=len(structure.geometries))
+    problems += [
+        f"geometry {g}: {kept[g]} triangles in the tree are marked degenerate, the geometry has "
+        f"{structure.geometries['degenerate_count'][g]} of them"
+        for g in np.flatnonzero(kept > structure.geometries["degenerate_count"])
+    ]
     flags = structure.geometries["flags"].astype(np.int64)
     expected = np.where(flags & 1, layout.ID_OPAQUE, 0) | np.where(flags & 2, layout.ID_NO_DUPLICATE, 0)
     bits = ids.astype(np.int64) & (layout.ID_OPAQUE | layout.ID_NO_DUPLICATE)

@@ -37,7 +37,8 @@ class StructureStatistics:
 
 def half_areas(low: NDArray[np.float32], high: NDArray[np.float32]) -> NDArray[np.float64]:
     """Half the surface of boxes, (n,) float64. Infinite extents count as the largest float32."""
-    extent = np.clip(high.astype(np.float64) - low.astype(np.float64), 0.0, 3.4e38)
+    with np.errstate(invalid="ignore"):  # a box at infinity has no extent there
+        extent = np.clip(np.nan_to_num(high.astype(np.float64) - low.astype(np.float64)), 0.0, 3.4e38)
     x, y, z = extent[:, 0], extent[:, 1], extent[:, 2]
     areas: NDArray[np.float64] = x * y + y * z + z * x
     return areas

@@ -11,7 +11,7 @@ from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.rules import check_build_flags, require
 from rtviewer.errors import StructureError
 
-UNIMPLEMENTED: dict[BuildFlag, str] = {
+NOT_IN_A_PLAIN_BUILD: dict[BuildFlag, str] = {
     BuildFlag.PERFORM_UPDATE: "a rebuild is no update; updates are an action of their own",
     BuildFlag.DEHYDRATE: "a dehydrated structure cannot be traced; dehydrating is an action of its own",
 }
@@ -51,10 +51,10 @@ def plan(
 ) -> BuildPlan:
     """The plan for a first build; ``procedural``: the geometry is AABBs.
 
-    Raises InvalidInputError for an illegal flag word (BF-*), StructureError for a flag that is not there yet.
+    Raises InvalidInputError for an illegal flag word (BF-*), StructureError for a flag that belongs to another action.
     """
     require(check_build_flags(flags, kind, profile), "BuildRaytracingAccelerationStructure")
-    for flag, reason in UNIMPLEMENTED.items():
+    for flag, reason in NOT_IN_A_PLAIN_BUILD.items():
         if flags & flag:
             raise StructureError(f"{flag.name} cannot be used: {reason}")
     method = Method.BINNED

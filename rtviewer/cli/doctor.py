@@ -11,12 +11,13 @@ from typing import Any
 
 import click
 
-from rtviewer.cli.options import output_options
+from rtviewer.cli.options import output_options, profile_options
 from rtviewer.cli.output import bytes_text, print_facts, print_json, progress_bar
+from rtviewer.dxr.flags import format_flags
+from rtviewer.dxr.profile import Profile
 
 PACKAGES = (
-    "rtviewer", "numpy", "numba", "llvmlite", "PySide6-Essentials", "pyqtgraph", "PyOpenGL", "trimesh", "pillow",
-    "OpenEXR",
+    "rtviewer", "numpy", "numba", "llvmlite", "PySide6-Essentials", "pyqtgraph", "PyOpenGL", "pillow", "OpenEXR",
 )  # fmt: skip
 
 # Runs in a child process, because a broken driver or a missing display can end a process without an exception.
@@ -38,7 +39,8 @@ PROBE_SECONDS = 30
 @click.command("doctor")
 @click.option("--warm-up", is_flag=True, help="Compile all kernels into the cache now.")
 @output_options
-def command(warm_up: bool, as_json: bool) -> int:
+@profile_options
+def command(warm_up: bool, as_json: bool, profile: Profile) -> int:
     """Say what this machine offers: versions, OpenGL, threads, kernel cache; exit code 1 when something is missing."""
     from rtviewer.session.jobs import default_threads
 
@@ -52,6 +54,11 @@ def command(warm_up: bool, as_json: bool) -> int:
         "system": platform.platform(),
         "processor": platform.machine(),
         "threads": default_threads(),
+        "profile": {
+            "name": str(profile),
+            "build_flags": format_flags(profile.known_build_flags),
+            "ray_flags": format_flags(profile.known_ray_flags),
+        },
         "versions": {name: installed_version(name) for name in PACKAGES},
         "opengl": opengl(),
         "kernel_cache": kernel_cache(),
@@ -107,6 +114,7 @@ def _print(report: dict[str, Any]) -> None:
             ("python", report["python"]),
             ("system", f"{report['system']}, {report['processor']}"),
             ("threads", report["threads"]),
+            ("profile", report["profile"]["name"]),
             *((name, found or "not installed") for name, found in report["versions"].items()),
             ("OpenGL", f"{gl['version']}, {gl['renderer']}" if gl["available"] else f"not available: {gl['reason']}"),
             ("kernel cache", f"{cache['folder']}, {cache['files']} files, {bytes_text(cache['bytes'])}"),

@@ -20,10 +20,11 @@ from rtviewer.errors import CancelledError, RtviewerError
 
 COMMANDS: dict[str, str] = {
     "view": "Open the window, or draw it to a file.",
-    "info": "Say what a scene or mesh file contains.",
+    "info": "Say what a scene, structures or a dump contain.",
     "build": "Build structures; print sizes, times, quality.",
     "trace": "Trace an image.",
     "ray": "Tell one ray's story, hit by hit.",
+    "copy": "Copy structures in any mode.",
     "conformance": "Compare with recordings from a driver.",
     "doctor": "Say what this machine offers.",
 }
@@ -84,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(words: list[str]) -> int:
     """Run the command line; returns the exit code. ``--debug`` is taken wherever it stands."""
     debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
+    words = spread_blas([word for word in words if word != "--debug"])
     try:
         result: Any = cli.main(words, prog_name="rtviewer", standalone_mode=False)
         sys.stdout.flush()
@@ -110,6 +111,22 @@ def run(words: list[str]) -> int:
             raise
         text = f"internal error, {type(error).__name__}: {error} (--debug shows where)"
         return _report(text, OWN_MISTAKE)
+
+
+def spread_blas(words: list[str]) -> list[str]:
+    """``SOURCE --blas A B C`` as ``SOURCE --blas A --blas B --blas C``; only where SOURCE stands before the options,
+    because it could not be told from a file otherwise."""
+    if len(words) < 2 or words[1].startswith("-"):
+        return words
+    spread: list[str] = []
+    is_inside = False
+    for word in words:
+        if word.startswith("-"):
+            is_inside = word == "--blas"
+        elif is_inside and spread[-1] != "--blas":
+            spread.append("--blas")
+        spread.append(word)
+    return spread
 
 
 def _report(text: str, code: int) -> int:

@@ -14,6 +14,8 @@ from rtviewer.dxr.profile import Profile, Tier
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
 
 if TYPE_CHECKING:
+    from rtviewer.session.document import Document
+
     Parameter = click.ParamType[Any]
 else:
     Parameter = click.ParamType  # generic only in click's newest versions
@@ -211,3 +213,35 @@ def view_options(command: Command) -> Command:
 
 
 SOURCE = click.argument("source", metavar="SOURCE", type=click.Path())
+
+
+def source_options(command: Command) -> Command:
+    """SOURCE with what some files need beside them, passed on as ``source`` and ``files`` (for ``load_document``)."""
+
+    def with_files(*args: Any, blas: tuple[str, ...], base_address: int | None, **kwargs: Any) -> Any:
+        from rtviewer.io.bottom_level_files import BottomLevelFile
+
+        files = {"bottom_levels": [BottomLevelFile.parse(text) for text in blas], "base_address": base_address}
+        return command(*args, files=files, **kwargs)
+
+    with_files.__name__, with_files.__doc__ = command.__name__, command.__doc__
+    with_files.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    decorated: Command = _all(
+        SOURCE,
+        click.option(
+            "--blas", metavar="FILE...", multiple=True,
+            help="Bottom levels of a top level that comes alone (a blob or a dump), in the order of the addresses that "
+            "its instances name; or ADDRESS=FILE.",
+        ),
+        click.option(
+            "--base-address", type=Number(0, 2**63 - 1), metavar="ADDRESS",
+            help="SOURCE is a tools-visualization dump whose buffer lay at this GPU address.  [default: inferred]",
+        ),
+    )(with_files)  # type: ignore[arg-type,assignment]  # fmt: skip
+    return decorated
+
+
+def refuse_build_flags(document: Document, *words: BuildFlag) -> None:
+    """click.UsageError when build flags are given for structures that are traced as they are."""
+    if not document.has_inputs and any(words):
+        raise click.UsageError("SOURCE holds finished structures, which are not built again: leave out the build flags")

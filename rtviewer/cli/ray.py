@@ -8,13 +8,14 @@ import click
 
 from rtviewer.cli.options import (
     PIXEL,
-    SOURCE,
     VECTOR,
     Numbers,
     build_options,
     output_options,
     profile_options,
     ray_options,
+    refuse_build_flags,
+    source_options,
     view_options,
 )
 from rtviewer.cli.output import number_text, print_facts, print_json, print_table, progress_bar
@@ -40,7 +41,7 @@ class Expected(Numbers):
 
 
 @click.command("ray")
-@SOURCE
+@source_options
 @click.option("--pixel", type=PIXEL, help="The ray through this pixel's centre; 0,0 is top left.")
 @click.option("--origin", type=VECTOR, help="The origin of a typed ray, in world space.")
 @click.option("--direction", type=VECTOR, help="Its direction, not normalised: t counts in its lengths (RAY-1).")
@@ -51,7 +52,7 @@ class Expected(Numbers):
 @output_options
 @profile_options
 def command(
-    source: str, pixel: tuple[int, int] | None, origin: Vector | None, direction: Vector | None,
+    source: str, files: dict[str, Any], pixel: tuple[int, int] | None, origin: Vector | None, direction: Vector | None,
     expect: tuple[int, int, int] | None, ray: dict[str, Any], size: tuple[int, int], camera: str | None,
     build_flags: BuildFlag, tlas_build_flags: BuildFlag, as_json: bool, profile: Profile,
 ) -> None:  # fmt: skip
@@ -59,14 +60,18 @@ def command(
 
     A node's number is its place in the breadth-first tree of its structure, as in the window's node tree.
     """
-    from rtviewer.session.document import camera_named, load_document, scene_rays
+    from rtviewer.session.document import camera_named, scene_rays
+    from rtviewer.session.opening import load_document
     from rtviewer.session.raylog import walk_pixel, walk_ray
     from rtviewer.session.state import BuildSettings
 
     if (pixel is None) == (origin is None and direction is None) or (origin is None) != (direction is None):
         raise click.UsageError("give either --pixel X,Y, or --origin x,y,z and --direction x,y,z")
     with progress_bar() as progress:
-        document = load_document(source, BuildSettings(build_flags, tlas_build_flags), progress, profile=profile)
+        document = load_document(
+            source, BuildSettings(build_flags, tlas_build_flags), progress, profile=profile, **files
+        )
+        refuse_build_flags(document, build_flags, tlas_build_flags)
     rays = scene_rays(document.scene, **ray)
     if pixel is not None:
         view = camera_named(document.scene, camera)

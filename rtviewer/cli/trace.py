@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.cli.options import (
-    SOURCE,
     build_options,
     output_options,
     profile_options,
     ray_options,
+    refuse_build_flags,
+    source_options,
     view_options,
 )
 from rtviewer.cli.output import number_text, print_facts, print_json, print_table, progress_bar, seconds_text
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command("trace")
-@SOURCE
+@source_options
 @ray_options
 @view_options
 @build_options
@@ -40,21 +41,25 @@ if TYPE_CHECKING:
 @output_options
 @profile_options
 def command(
-    source: str, ray: dict[str, Any], size: tuple[int, int], camera: str | None, build_flags: BuildFlag,
-    tlas_build_flags: BuildFlag, mode: str, palette: str, limits: str | None, output: Path | None,
-    hits: Path | None, as_json: bool, profile: Profile,
+    source: str, files: dict[str, Any], ray: dict[str, Any], size: tuple[int, int], camera: str | None,
+    build_flags: BuildFlag, tlas_build_flags: BuildFlag, mode: str, palette: str, limits: str | None,
+    output: Path | None, hits: Path | None, as_json: bool, profile: Profile,
 ) -> None:  # fmt: skip
     """Trace an image through a scene's camera; print what was hit and what it cost."""
     from rtviewer.io.image_file import image_suffix, write_hits
-    from rtviewer.session.document import camera_named, load_document, scene_rays
+    from rtviewer.session.document import camera_named, scene_rays
     from rtviewer.session.image import trace_image
+    from rtviewer.session.opening import load_document
     from rtviewer.session.state import BuildSettings
 
     settings = image_settings(mode, palette, limits)
     if output is not None:
         image_suffix(output)  # before the work, not after
     with progress_bar() as progress:
-        document = load_document(source, BuildSettings(build_flags, tlas_build_flags), progress, profile=profile)
+        document = load_document(
+            source, BuildSettings(build_flags, tlas_build_flags), progress, profile=profile, **files
+        )
+        refuse_build_flags(document, build_flags, tlas_build_flags)
         scene = document.scene
         buffer = trace_image(
             document.world, camera_named(scene, camera), size, scene_rays(scene, **ray),

@@ -1,4 +1,4 @@
-"""A simulated D3D12 device: addresses, buffers with states, and the calls on acceleration structures by their own names.
+"""A simulated D3D12 device: addresses, buffers with states, and the calls on acceleration structures by their names.
 
 Everything that the specification leaves undefined is refused here, with the rule, before a byte is written.
 """

@@ -30,8 +30,8 @@ class HeapType(Enum):
 class Buffer:
     """One buffer of a device. Made by ``Device.create_buffer``.
 
-    ``memory`` (size,) uint8: its bytes, shared with every buffer placed on the same memory. ``place``: of its first byte
-    in simulated physical memory. The state changes through ``Device.transition`` only.
+    ``memory`` (size,) uint8: its bytes, shared with every buffer placed on the same memory. ``place``: of its first
+    byte in simulated physical memory. The state changes through ``Device.transition`` only.
     """
 
     name: str

@@ -1,17 +1,17 @@
 """Rules that the CPU-visible fields of build inputs decide: flags, types, formats, counts, limits (PRE-10).
 
-No address is followed and no memory is touched, so counts may be as large as their fields (LIM-8). The same checks stand
-before prebuild info and before a build.
+No address is followed and no memory is touched, so counts may be as large as their fields (LIM-8). The same checks
+stand before prebuild info and before a build.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rtviewer.accel.sizes import Counts
-from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag, ElementsLayout, GeometryType
-from rtviewer.dxr.flags import GeometryFlag
+from rtviewer.copymode.dehydrate import check_dehydrate
+from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag, ElementsLayout, GeometryFlag, GeometryType
 from rtviewer.dxr.formats import VERTEX_LAYOUTS, IndexFormat, VertexFormat
 from rtviewer.dxr.limits import (
     MAX_GEOMETRIES_PER_BOTTOM_LEVEL_ACCELERATION_STRUCTURE,
@@ -51,8 +51,8 @@ def desc_field(inputs: BuildInputs, index: int) -> str:
 def check_inputs(inputs: BuildInputs, profile: Profile, source_flags: BuildFlag | None = None) -> list[Violation]:
     """AST-1, BF-*, BLD-1, UPD-1, UPD-2, EL-1, XB-12, LIM-1 to LIM-3 and what each desc says by itself.
 
-    ``source_flags``: what the source of an update was built with; None for a first build, whose flags may not ask for an
-    update. When a limit on descs is passed, the descs are not looked at.
+    ``source_flags``: what the source of an update was built with; None for a first build, whose flags may not ask for
+    an update. When a limit on descs is passed, the descs are not looked at.
     """
     kind = known_type(inputs)
     found = _check_type(inputs) + _check_layout(inputs)
@@ -63,14 +63,16 @@ def check_inputs(inputs: BuildInputs, profile: Profile, source_flags: BuildFlag 
         return sorted(found + too_many)
     if kind is AccelerationStructureType.BOTTOM_LEVEL:
         found += _check_geometries(inputs, profile)
-    return sorted(found + _check_dehydrate(inputs))
+    procedural = any(d.is_procedural for d in geometry_descs(inputs))
+    return sorted(found + check_dehydrate(BuildFlag(int(inputs.flags)), kind, procedural=procedural))
 
 
 def check_prebuild(inputs: BuildInputs, profile: Profile) -> list[Violation]:
     """The same for prebuild info, where PERFORM_UPDATE asks for nothing [PRE-9, PRE-10]."""
-    flags = BuildFlag(int(inputs.flags))
+    # On plain numbers: the complement of an enum's member knows no bits beyond the enum's own.
+    flags = int(inputs.flags) & ~int(BuildFlag.PERFORM_UPDATE)
     first = BuildInputs(
-        inputs.type, flags & ~BuildFlag.PERFORM_UPDATE, inputs.num_descs, inputs.descs_layout, inputs.instance_descs,
+        inputs.type, flags, inputs.num_descs, inputs.descs_layout, inputs.instance_descs,
         inputs.geometry_descs,
     )  # fmt: skip
     return [v for v in check_inputs(first, profile) if not v.warning]
@@ -218,27 +220,6 @@ def _check_boxes(desc: AabbsDesc, field: str) -> list[Violation]:
     text = "boxes overlap in memory: an AABB takes 24 bytes"
     name = f"{field}.AABBs.StrideInBytes"
     return [violation("GEO-9", text, field=name, value=stride, section=AABBS_SECTION, warning=True)]
-
-
-def _check_dehydrate(inputs: BuildInputs) -> list[Violation]:
-    """XB-12."""
-    flags = BuildFlag(int(inputs.flags))
-    if not flags & BuildFlag.DEHYDRATE:
-        return []
-    cases: list[tuple[bool, Callable[[], str], str, object]] = [
-        (inputs.is_top_level, lambda: "a top level cannot be dehydrated", "Inputs.Type", int(inputs.type)),
-        (
-            any(d.is_procedural for d in geometry_descs(inputs)),
-            lambda: "AABB geometry cannot be dehydrated", "Inputs.pGeometryDescs", "AABBs",
-        ),
-    ]  # fmt: skip
-    for other in (BuildFlag.ALLOW_UPDATE, BuildFlag.PERFORM_UPDATE, BuildFlag.ALLOW_COMPACTION):
-        text = f"DEHYDRATE is not combined with {other.name}"
-        cases.append((bool(flags & other), lambda text=text: text, "Inputs.Flags", f"{int(flags):#x}"))  # type: ignore[misc]
-    section = "D3D12XBOX_RAYTRACING_ACCELERATION_STRUCTURE_BUILD_FLAG_DEHYDRATE"
-    return [
-        violation("XB-12", text(), field=field, value=value, section=section) for bad, text, field, value in cases if bad
-    ]
 
 
 _VERTEX_FORMATS = frozenset(int(f) for f in VertexFormat)

@@ -1,8 +1,8 @@
 """What the device wrote where: one record per acceleration structure, and the test that the bytes are still those.
 
-A structure is usable only where a build or a copy put it. The record keeps a generation, which grows with every write,
-and a hash of the bytes; bytes that came any other way are refused by name [CP-7]. Passing the test is also what makes it
-safe to follow the references inside the bytes.
+A structure is usable only where a build or a copy put it. The record keeps a generation, which grows with every
+write, and a hash of the bytes; bytes that came any other way are refused by name [CP-7]. Passing the test is also what
+makes it safe to follow the references inside the bytes.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Contents:
 
 def hash_of(data: NDArray[np.uint8]) -> bytes:
     """Eight bytes that change with any byte of ``data``."""
-    return hashlib.blake2b(data, digest_size=8).digest()
+    return hashlib.blake2b(data.data, digest_size=8).digest()
 
 
 def looks_like_structure(data: NDArray[np.uint8]) -> bool:

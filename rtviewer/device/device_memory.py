@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
+from rtviewer.accel import layout
 from rtviewer.accel.structure import Structure
+from rtviewer.copymode.dehydrate import read_dehydrated
 from rtviewer.device.address_space import AddressSpace, Heap
 from rtviewer.device.buffers import (
     AS,
     SECTION,
-    UAV,
     Buffer,
     HeapType,
     check_creation,
@@ -24,19 +27,20 @@ from rtviewer.dxr.flags import ResourceState
 from rtviewer.dxr.limits import ACCELERATION_STRUCTURE_BYTE_ALIGNMENT
 from rtviewer.dxr.profile import Profile
 from rtviewer.dxr.rules import require
-from rtviewer.errors import Violation, violation
+from rtviewer.errors import InvalidInputError, Violation, violation
 
 
 class DeviceMemory:
     """See the module."""
 
-    def __init__(self, profile: Profile) -> None:
-        self.profile = profile
+    def __init__(self, profile: Profile, debug: bool) -> None:
+        self.profile, self.debug = profile, debug
         self.space = AddressSpace()
         self.contents = Contents()
         self.warnings: list[Violation] = []
         self._heaps: list[Heap] = []
         self._barriers_are_recorded = False
+        self._scribbles = 0
 
     # --- buffers --------------------------------------------------------------------------------------------------
 
@@ -102,14 +106,15 @@ class DeviceMemory:
     def resolve(self, access: Access) -> tuple[Range | None, list[Violation]]:
         return resolve(self.space, access)
 
-    def live(self, address: int, field: str, rule: str, section: str) -> tuple[Record | None, list[Violation]]:
+    def live(
+        self, address: int, field: str, rule: str, section: str, alignments: tuple[str, ...] = ("ALIGN-1",)
+    ) -> tuple[Record | None, list[Violation]]:
         """The structure that the device wrote at ``address``; None with ``rule``, or CP-7, when none is there.
 
-        Also checks ALIGN-1 and ST-1; ST-4 as a warning.
+        Also checks ``alignments``, all of 256 bytes, and ST-1; ST-4 as a warning.
         """
-        found = check_alignments(
-            Access(field, address, 0, AS, ((ACCELERATION_STRUCTURE_BYTE_ALIGNMENT, "ALIGN-1"),), section=section)
-        )
+        multiples = tuple((ACCELERATION_STRUCTURE_BYTE_ALIGNMENT, name) for name in alignments)
+        found = check_alignments(Access(field, address, 0, AS, multiples, section=section))
         place = self.space.find(address) if address else None
         if place is None:
             what = "the address is NULL" if not address else "the address lies in no buffer"
@@ -118,10 +123,12 @@ class DeviceMemory:
         buffer, offset = place
         found += check_state_of(buffer, AS, field)
         record = self.contents.at(buffer.place + offset)
+        if record is None and looks_like_structure(buffer.memory[offset:]):
+            return None, [*found, _foreign_bytes(address, field, "they were not written here by a build or a copy")]
         if record is None or record.end > buffer.place + buffer.size:
-            if looks_like_structure(buffer.memory[offset:]):
-                return None, [*found, _foreign_bytes(address, field, "they were not written here by a build or a copy")]
             text = "no acceleration structure starts at this address"
+            if record is not None:
+                text = f"the structure here runs past the end of buffer {buffer.name!r}"
             return None, [*found, violation(rule, text, field=field, value=f"{address:#x}", section=section)]
         if not record.is_intact:
             what = f"they changed after the device wrote them (generation {record.generation})"
@@ -130,6 +137,29 @@ class DeviceMemory:
             text = "no UAV barrier stands between the write of this structure and its use"
             found.append(violation("ST-4", text, field=field, value=f"{address:#x}", section=SECTION, warning=True))
         return record, found
+
+    def adopt_dehydrated(self, address: int, field: str) -> list[Violation]:
+        """Take raw bytes at an address as the dehydrated structure that they claim to be [XB-6].
+
+        XB-6 when they make the claim but are not sound; nothing when they make none, or the device wrote them.
+        """
+        place = self.space.find(address) if address else None
+        if place is None or not place[0].holds_structures or address % ACCELERATION_STRUCTURE_BYTE_ALIGNMENT:
+            return []
+        buffer, offset = place
+        room = buffer.memory[offset:]
+        record = self.contents.at(buffer.place + offset)
+        if (record is not None and record.is_intact) or len(room) < layout.HEADER.itemsize:
+            return []
+        header = room[: layout.HEADER.itemsize].view(layout.HEADER)[0]
+        if not looks_like_structure(room) or int(header["state"]) != layout.STATE_DEHYDRATED:
+            return []
+        try:
+            structure = read_dehydrated(room[: int(header["size_in_bytes"])], name=buffer.name, address=address)
+        except InvalidInputError as error:
+            return [violation(v.rule, v.message, field=field, value=v.value, section=SECTION) for v in error.violations]
+        self.store(address, structure)
+        return []
 
     def range_of(self, record: Record, address: int, field: str) -> Range:
         """The bytes of a structure that :meth:`live` found at ``address``."""
@@ -145,6 +175,12 @@ class DeviceMemory:
         assert place is not None
         buffer, offset = place
         return self.contents.put(structure, buffer.place + offset, buffer.memory[offset:], blas_generations)
+
+    def scribble(self, scratch: Range) -> None:
+        """Leave something in scratch memory that no call may rely on, another thing every time [BLD-7]."""
+        if self.debug:
+            self._scribbles += 1
+            scratch.bytes[:] = (np.arange(len(scratch.bytes)) * 31 + self._scribbles * 97).astype(np.uint8)
 
     def name_at(self, address: int) -> str:
         """The name of the buffer at an address, with the offset where it is not 0."""
@@ -181,5 +217,3 @@ def _check_placement(heap: Heap, offset: int, size: int, state: ResourceState, n
             text = f"structures and other data may not share memory; buffer {other.name!r} is there"
             found.append(violation("ST-3", text, field=f"{name}.heap_offset", value=offset, section=SECTION))
     return found
-
-

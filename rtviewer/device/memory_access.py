@@ -16,13 +16,12 @@ from rtviewer.dxr.flags import ResourceState
 from rtviewer.errors import Violation, violation
 
 
-
 @dataclass(frozen=True)
 class Access:
     """A range as the call's fields give it.
 
-    ``alignments``: multiples that the address must be of, each with its rule. ``bounds_rule``: broken when the range does
-    not lie inside a buffer.
+    ``alignments``: multiples that the address must be of, each with its rule. ``bounds_rule``: broken when the range
+    does not lie inside a buffer.
     """
 
     field: str
@@ -104,4 +103,3 @@ def check_overlaps(written: Sequence[Range], read: Iterable[Range], rule: str, s
 
 def _shared(a: Range, b: Range) -> str:
     return f"{min(a.end, b.end) - max(a.start, b.start)} bytes shared"
-

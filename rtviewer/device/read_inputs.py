@@ -62,8 +62,8 @@ class Memory:
 # --- bottom level -------------------------------------------------------------------------------------------------
 
 
-def read_geometries(inputs: BuildInputs, memory: Memory) -> BlasInputs | None:
-    """Decode every geometry desc; None when something of one could not be read.
+def read_geometries(inputs: BuildInputs, memory: Memory) -> BlasInputs:
+    """Decode every geometry desc; an empty geometry stands for one that could not be read, which is a violation.
 
     Checks GEO-6, GEO-8, ALIGN-4 to ALIGN-7, VF-4, ST-1; INA-8 as a warning. The descs have passed ``check_inputs``.
     """
@@ -71,10 +71,12 @@ def read_geometries(inputs: BuildInputs, memory: Memory) -> BlasInputs | None:
     for index, desc in enumerate(geometry_descs(inputs)):
         name = desc_field(inputs, index)
         geometry = _read_boxes(desc, memory, name) if desc.is_procedural else _read_triangles(desc, memory, name)
-        if geometry is not None:
-            geometries.append(geometry)
-            memory.violations += _infinities(geometry, name)
-    return BlasInputs(tuple(geometries)) if len(geometries) == inputs.num_descs else None
+        if geometry is None:
+            empty = np.empty((0, 6 if desc.is_procedural else 3), np.float32)
+            geometry = AabbsGeometry(empty) if desc.is_procedural else TrianglesGeometry(empty)
+        geometries.append(geometry)
+        memory.violations += _infinities(geometry, name)
+    return BlasInputs(tuple(geometries))
 
 
 def _read_triangles(desc: GeometryDesc, memory: Memory, name: str) -> TrianglesGeometry | None:
@@ -112,9 +114,7 @@ def _vertex_range(desc: TrianglesDesc, memory: Memory, name: str) -> Range | Non
     field_name = f"{name}.VertexBuffer.StrideInBytes"
     if stride % size:
         text = f"the stride must be a multiple of {size}"
-        memory.violations.append(
-            violation("ALIGN-5", text, field=field_name, value=stride, section=TRIANGLES_SECTION)
-        )
+        memory.violations.append(violation("ALIGN-5", text, field=field_name, value=stride, section=TRIANGLES_SECTION))
     if vertex_format is VertexFormat.R10G10B10A2_UNORM and stride != 4:
         warning = stride % 4 == 0
         text = "the specification asks for a stride of 4" if warning else "the stride must be a multiple of 4"
@@ -217,11 +217,10 @@ def read_instances(inputs: BuildInputs, memory: Memory) -> InstanceInputs | None
     )  # fmt: skip
     before = len(memory.violations)
     found = memory.read(access)
-    if found is None:
+    if found is None or len(memory.violations) > before:
         return None
     if not pointers:
-        rows = np.ascontiguousarray(found.bytes).view(INSTANCE_DESC)
-        return instance_table(rows) if len(memory.violations) == before else None
+        return instance_table(np.ascontiguousarray(found.bytes).view(INSTANCE_DESC))
     raw = _gather(found.bytes.view("<u8"), size, memory)
     return instance_table(raw.view(INSTANCE_DESC).reshape(-1)) if raw is not None else None
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-
 QUERY = 0x7FFF
 """Any-hit and intersection number of an inline query: the caller decides (``trace.query``)."""
 

@@ -116,6 +116,13 @@ def check_build_flags(
     return sorted(found)
 
 
+def check_update_flags(
+    source_flags: BuildFlag, kind: AccelerationStructureType, profile: Profile = DEFAULT_PROFILE
+) -> list[Violation]:
+    """Why a structure that was built with these flags cannot be updated under the same flags (UPD-1, BF-*)."""
+    return check_build_flags(source_flags | BuildFlag.PERFORM_UPDATE, kind, profile, source_flags=source_flags)
+
+
 def check_ray_flags(
     flags: RayFlag,
     profile: Profile = DEFAULT_PROFILE,

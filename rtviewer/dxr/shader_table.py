@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.dxr.flags import GeometryType
+from rtviewer.dxr.limits import MAX_SHADER_RECORD_STRIDE, SHADER_RECORD_BYTE_ALIGNMENT
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.errors import InvalidInputError, violation
 
 AS_GIVEN = -2
 """A program number: the one that the dispatch names."""
@@ -39,6 +41,16 @@ class HitGroup:
     closest_hit: bool = True
     name: str = ""
 
+    def __post_init__(self) -> None:
+        """ValueError for a program that does not exist, or one that the type cannot have."""
+        for value, table in ((self.any_hit, AnyHitProgram), (self.intersection, IntersectionProgram)):
+            if value not in (AS_GIVEN, ABSENT, *map(int, table)):
+                raise ValueError(f"{value} is not a program of {table.__name__}: use AS_GIVEN, ABSENT or a member")
+        if self.type is HitGroupType.NULL and (self.any_hit, self.intersection) != (ABSENT, ABSENT):
+            raise ValueError("a NULL hit group has no shaders")
+        if self.type is HitGroupType.TRIANGLES and self.intersection != ABSENT:
+            raise ValueError("a hit group for triangles has no intersection shader (TRAV-5)")
+
 
 TRIANGLES = HitGroup(HitGroupType.TRIANGLES)
 PROCEDURAL = HitGroup(HitGroupType.PROCEDURAL_PRIMITIVE, AS_GIVEN, AS_GIVEN)
@@ -50,10 +62,19 @@ COLUMN_TYPE, COLUMN_ANY_HIT, COLUMN_INTERSECTION, COLUMN_CLOSEST_HIT = range(4)
 
 @dataclass(frozen=True)
 class HitGroupTable:
-    """Records in order. ``stride`` 0 makes every index point to the first record (HG-3); else any positive number."""
+    """Records in order. ``stride`` 0 makes every index point to the first record (HG-3).
+
+    Raises InvalidInputError for a stride that is not a multiple of 32 in 0 to 4096 (LIM-7).
+    """
 
     records: tuple[HitGroup, ...]
     stride: int = 32
+
+    def __post_init__(self) -> None:
+        if self.stride not in range(0, MAX_SHADER_RECORD_STRIDE + 1, SHADER_RECORD_BYTE_ALIGNMENT):
+            text = f"the stride must be a multiple of {SHADER_RECORD_BYTE_ALIGNMENT} up to {MAX_SHADER_RECORD_STRIDE}"
+            field, section = "HitGroupTable.StrideInBytes", "Shader record stride"
+            raise InvalidInputError([violation("LIM-7", text, field=field, value=self.stride, section=section)])
 
     @classmethod
     def of(cls, records: Sequence[HitGroup]) -> HitGroupTable:

@@ -169,7 +169,7 @@ class MainWindow(QMainWindow):
             Qt.Orientation.Horizontal,
         )
         self.resizeDocks([docks["structures"], docks["node_tree"]], [260, 560], Qt.Orientation.Vertical)
-        self.resizeDocks([docks["build"], docks["ray_flags"]], [300, 600], Qt.Orientation.Vertical)
+        self.resizeDocks([docks["build"], docks["ray_flags"]], [335, 565], Qt.Orientation.Vertical)
         self.resizeDocks([docks["ray_log"]], [270 if wide else 210], Qt.Orientation.Vertical)
 
     def _commands(self) -> dict[str, Any]:

@@ -129,6 +129,7 @@ class Screenshot(QObject):
 
     def _write(self) -> None:
         self._timer.stop()
+        self._window.structure_view.content.draw_everything()
         image: QImage = grab_window(self._window).toImage()
         if image.save(str(self._path)):
             self.exit_code = 0

@@ -10,7 +10,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,39 +19,84 @@ from numpy.typing import NDArray
 
 from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, Geometry, InstanceInputs, TrianglesGeometry
 from rtviewer.dxr.flags import GeometryFlag
-from rtviewer.errors import FileFormatError
+from rtviewer.dxr.formats import IndexFormat, VertexFormat
+from rtviewer.dxr.shader_table import ABSENT, AS_GIVEN, HitGroup, HitGroupTable, HitGroupType
+from rtviewer.dxr.vertex_data import decode_vertices
+from rtviewer.errors import FileFormatError, InvalidInputError
 from rtviewer.io.bounded_read import read_bytes
 from rtviewer.trace.request import RayBatch, TraceSettings
 
 MAX_ARCHIVE_BYTES = 1 << 28
 MAX_UNPACKED_BYTES = 1 << 30
-DEFAULT_RECORDS = (0, 1)
-"""Hit-group types of the two usual records: triangles with, procedurals with all their programs."""
+
+VERTEX_FORMATS = {
+    "float3": VertexFormat.R32G32B32_FLOAT,
+    "float2": VertexFormat.R32G32_FLOAT,
+    "half4": VertexFormat.R16G16B16A16_FLOAT,
+    "half2": VertexFormat.R16G16_FLOAT,
+    "snorm16x4": VertexFormat.R16G16B16A16_SNORM,
+    "snorm16x2": VertexFormat.R16G16_SNORM,
+}
+INDEX_FORMATS = {"u16": IndexFormat.R16_UINT, "u32": IndexFormat.R32_UINT, "none": IndexFormat.UNKNOWN}
+
+_TRIANGLES, _PROCEDURAL = HitGroupType.TRIANGLES, HitGroupType.PROCEDURAL_PRIMITIVE
+GROUP_TYPES = (
+    HitGroup(_TRIANGLES, AS_GIVEN, ABSENT, True),
+    HitGroup(_PROCEDURAL, AS_GIVEN, AS_GIVEN, True),
+    HitGroup(_TRIANGLES, ABSENT, ABSENT, True),
+    HitGroup(_TRIANGLES, AS_GIVEN, ABSENT, False),
+    HitGroup(_TRIANGLES, ABSENT, ABSENT, False),
+    HitGroup(_PROCEDURAL, ABSENT, AS_GIVEN, False),
+    HitGroup(HitGroupType.NULL, ABSENT, ABSENT, False),
+    HitGroup(_PROCEDURAL, ABSENT, AS_GIVEN, True),
+    HitGroup(_PROCEDURAL, AS_GIVEN, AS_GIVEN, False),
+)
+"""The hit group of each number in ``sbt_group_type``."""
+
+
+@dataclass(frozen=True)
+class SceneState:
+    """What structures are built from.
+
+    ``blas_of`` (n,) int32: per instance the position in ``blases``, -1 for none; addresses in ``instances`` agree with
+    ``address_of``.
+    """
+
+    blases: tuple[BlasInputs, ...]
+    instances: InstanceInputs
+    blas_of: NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class Recording:
     """Inputs of one recorded scene.
 
-    ``blas_of``: per instance the position in ``blases``, -1 for none; addresses in ``instances`` agree with
-    ``address_of``. ``vertex_formats``: every format that a geometry was recorded with. ``needs_update``: the scene has
-    a second state. ``record_types``: hit-group type of every record.
+    ``second``: the state to which an update leads, None where there is none. ``settings.hit_groups`` is the recorded
+    table; ``record_user`` (records,) uint32, the number that each record carries.
     """
 
     name: str
     description: str
     tags: frozenset[str]
-    blases: tuple[BlasInputs, ...]
-    instances: InstanceInputs
-    blas_of: NDArray[np.int32]
+    first: SceneState
+    second: SceneState | None
     rays: RayBatch
     settings: TraceSettings
-    vertex_formats: frozenset[str]
-    needs_update: bool
-    record_types: tuple[int, ...]
+    record_user: NDArray[np.uint32]
 
     def __len__(self) -> int:
         return len(self.rays)
+
+    @property
+    def records(self) -> tuple[HitGroup, ...]:
+        return self.settings.hit_groups.records if self.settings.hit_groups is not None else ()
+
+    @property
+    def in_second_state(self) -> Recording:
+        """The same rays in the second state. Raises ValueError where there is none."""
+        if self.second is None:
+            raise ValueError(f"{self.name} has no second state")
+        return replace(self, first=self.second, second=None)
 
 
 def address_of(blas: int) -> int:
@@ -109,6 +154,10 @@ class Archive:
                 raise FileFormatError(self.path, "value out of range", field=key, expected=legal_text, found=found)
         return np.ascontiguousarray(array, dtype)
 
+    def latest(self, key: str, suffix: str) -> str:
+        """``key`` with ``suffix`` where there is such an array, else ``key``."""
+        return key + suffix if key + suffix in self else key
+
     def text(self, key: str) -> str:
         if key not in self._arrays or self._arrays[key].ndim != 0 or self._arrays[key].dtype.kind != "U":
             raise FileFormatError(self.path, "text is missing", field=key)
@@ -122,25 +171,18 @@ def read_recording(path: Path | str) -> Recording:
     """
     archive = Archive(Path(path))
     meta = _meta(archive)
-    geometries = [geometry for blas in meta["blas"] for geometry in blas["geometries"]]
-    blases = tuple(
-        BlasInputs(tuple(_geometry(archive, f"b{i}g{j}_", g) for j, g in enumerate(blas["geometries"])), f"blas {i}")
-        for i, blas in enumerate(meta["blas"])
-    )
-    instances, blas_of = _instances(archive, len(blases))
+    first = _state(archive, meta, "")
     rays, settings = _rays(archive)
+    table, user = _records(archive)
     return Recording(
         name=str(meta.get("name", Path(path).stem)),
         description=str(meta.get("description", "")),
         tags=frozenset(str(tag) for tag in meta.get("tags", ())),
-        blases=blases,
-        instances=instances,
-        blas_of=blas_of,
+        first=first,
+        second=_state(archive, meta, "_update") if meta.get("has_update", False) else None,
         rays=rays,
-        settings=settings,
-        vertex_formats=frozenset(str(g["vertex_format"]) for g in geometries if g.get("type") == "triangles"),
-        needs_update=bool(meta.get("has_update", False)),
-        record_types=tuple(int(t) for t in archive.take("sbt_group_type", np.uint32, None)),
+        settings=replace(settings, hit_groups=table),
+        record_user=user,
     )
 
 
@@ -150,18 +192,40 @@ def _meta(archive: Archive) -> dict[str, Any]:
         for blas in meta["blas"]:
             for geometry in blas["geometries"]:
                 known = geometry["type"] in ("triangles", "aabbs") and isinstance(geometry["flags"], int)
-                if not known or (geometry["type"] == "triangles" and "vertex_format" not in geometry):
+                if geometry["type"] == "triangles":
+                    known &= geometry["vertex_format"] in VERTEX_FORMATS and geometry["index_type"] in INDEX_FORMATS
+                if not known:
                     raise FileFormatError(archive.path, "geometry cannot be used", field="meta_json", found=geometry)
     except (ValueError, TypeError, KeyError) as error:
         raise FileFormatError(archive.path, f"not as the schema says: {error!r}", field="meta_json") from error
     return meta  # type: ignore[no-any-return]
 
 
-def _geometry(archive: Archive, prefix: str, meta: dict[str, Any]) -> Geometry:
-    flags = GeometryFlag(meta["flags"])
+def _state(archive: Archive, meta: dict[str, Any], suffix: str) -> SceneState:
+    """The first state, or with the suffix of its arrays the second: what has no such array stays as it was."""
+    blases = tuple(
+        BlasInputs(
+            tuple(_geometry(archive, f"b{i}g{j}_", g, suffix) for j, g in enumerate(blas["geometries"])), f"blas {i}"
+        )
+        for i, blas in enumerate(meta["blas"])
+    )
+    instances, blas_of = _instances(archive, len(blases), suffix)
+    return SceneState(blases, instances, blas_of)
+
+
+def _geometry(archive: Archive, prefix: str, meta: dict[str, Any], suffix: str) -> Geometry:
+    flags, name = GeometryFlag(meta["flags"]), prefix.rstrip("_")
     if meta["type"] == "aabbs":
-        return AabbsGeometry(archive.take(prefix + "aabbs", np.float32, None, 6), flags, prefix.rstrip("_"))
-    vertices = archive.take(prefix + "vertices", np.float32, None, 3)
+        aabbs = archive.take(archive.latest(prefix + "aabbs", suffix), np.float32, None, 6)
+        if suffix:
+            _require_length(archive, prefix + "aabbs" + suffix, aabbs, prefix + "aabbs")
+        return AabbsGeometry(aabbs, flags, name)
+    vertices = archive.take(archive.latest(prefix + "vertices", suffix), np.float32, None, 3)
+    if suffix:
+        _require_length(archive, prefix + "vertices" + suffix, vertices, prefix + "vertices")
+    vertex_format = VERTEX_FORMATS[meta["vertex_format"]]
+    if not suffix and prefix + "vertices_raw" in archive:
+        _check_raw_vertices(archive, prefix, vertices, vertex_format)
     indices = None
     if prefix + "indices" in archive:
         indices = archive.take(prefix + "indices", np.uint32, None, 3)
@@ -174,26 +238,71 @@ def _geometry(archive: Archive, prefix: str, meta: dict[str, Any]) -> Geometry:
                 found=int(indices.max()),
             )
     transform = archive.take(prefix + "transform", np.float32, 3, 4) if prefix + "transform" in archive else None
-    return TrianglesGeometry(vertices, indices, transform, flags, prefix.rstrip("_"))
+    return TrianglesGeometry(
+        vertices, indices, transform, flags, name, vertex_format, INDEX_FORMATS[meta["index_type"]]
+    )
 
 
-def _instances(archive: Archive, blas_count: int) -> tuple[InstanceInputs, NDArray[np.int32]]:
-    transform = archive.take("instance_transform", np.float32, None, 3, 4)
-    n = len(transform)
-    blas_of = archive.take("instance_blas", np.int32, n)
+def _require_length(archive: Archive, field: str, array: NDArray[Any], first: str) -> None:
+    """UPD-8: counts stay."""
+    count = len(archive.take(first, np.float32, None, array.shape[1]))
+    if len(array) != count:
+        text = "[UPD-8] the second state must have as many elements as the first"
+        raise FileFormatError(archive.path, text, field=field, expected=count, found=len(array))
+
+
+def _check_raw_vertices(
+    archive: Archive, prefix: str, vertices: NDArray[np.float32], vertex_format: VertexFormat
+) -> None:
+    """VF-1, VF-2: the bytes that the driver was given are the positions that everything else is compared by."""
+    raw = archive.take(prefix + "vertices_raw", np.uint8, len(vertices), None)
+    try:
+        decoded = decode_vertices(raw.reshape(-1), 0, raw.shape[1], len(raw), vertex_format)
+    except InvalidInputError as error:
+        raise FileFormatError(archive.path, str(error), field=prefix + "vertices_raw") from error
+    if not np.array_equal(decoded, vertices, equal_nan=True):
+        differs = (decoded != vertices) & ~(np.isnan(decoded) & np.isnan(vertices))
+        at = int(np.flatnonzero(differs.any(axis=1))[0])
+        text = f"the bytes of vertex {at} are another position than {prefix}vertices has"
+        raise FileFormatError(
+            archive.path,
+            text,
+            field=prefix + "vertices_raw",
+            expected=vertices[at].tolist(),
+            found=decoded[at].tolist(),
+        )
+
+
+def _instances(archive: Archive, blas_count: int, suffix: str) -> tuple[InstanceInputs, NDArray[np.int32]]:
+    def latest(name: str) -> str:
+        return archive.latest("instance_" + name, suffix)
+
+    n = len(archive.take("instance_transform", np.float32, None, 3, 4))
+    blas_of = archive.take(latest("blas"), np.int32, n)
     if n and (int(blas_of.min()) < -1 or int(blas_of.max()) >= blas_count):
         raise FileFormatError(
-            archive.path, "no such BLAS", field="instance_blas", expected=f"-1 to {blas_count - 1}", found=blas_of.max()
+            archive.path, "no such BLAS", field=latest("blas"), expected=f"-1 to {blas_count - 1}", found=blas_of.max()
         )
     instances = InstanceInputs(
-        transform,
-        archive.take("instance_custom_id", np.uint32, n),
-        archive.take("instance_mask", np.uint8, n),
-        archive.take("instance_sbt_offset", np.uint32, n),
-        archive.take("instance_flags", np.uint8, n),
+        archive.take(latest("transform"), np.float32, n, 3, 4),
+        archive.take(latest("custom_id"), np.uint32, n),
+        archive.take(latest("mask"), np.uint8, n),
+        archive.take(latest("sbt_offset"), np.uint32, n),
+        archive.take(latest("flags"), np.uint8, n),
         np.array([address_of(int(b)) for b in blas_of], np.uint64),
     )
     return instances, blas_of
+
+
+def _records(archive: Archive) -> tuple[HitGroupTable, NDArray[np.uint32]]:
+    types = archive.take("sbt_group_type", np.uint32, None)
+    known = f"0 to {len(GROUP_TYPES) - 1}"
+    if not len(types) or int(types.max()) >= len(GROUP_TYPES):
+        found = types.max() if len(types) else "no records"
+        raise FileFormatError(
+            archive.path, "no such hit-group type", field="sbt_group_type", expected=known, found=found
+        )
+    return HitGroupTable.of([GROUP_TYPES[t] for t in types]), archive.take("sbt_user", np.uint32, len(types))
 
 
 def _rays(archive: Archive) -> tuple[RayBatch, TraceSettings]:
@@ -223,9 +332,10 @@ class RecordedResult:
     """What the recorded tracer answered, one row per ray; -1 or NaN where the shader that tells did not run.
 
     ``missed``, ``closest_hit_ran`` (n,) bool. ``t`` float32; ``instance``, ``geometry``, ``primitive``,
-    ``instance_id``, ``hit_kind``, ``record`` int64; ``attributes`` (n, 2) float32. ``any_hit_count`` int64: all any-hit
-    calls, of which the log holds the first 32: ``any_hit_offsets`` (n + 1,) int64 and ``any_hit_rows`` (m, 4) int64 of
-    instance, geometry, primitive, hit kind. ``ray_class`` (n,) uint8: how decided a ray is (bits in the schema).
+    ``instance_id``, ``hit_kind``, ``record``, ``record_user``, ``miss_record`` int64; ``attributes`` (n, 2) float32.
+    ``any_hit_count`` int64: all any-hit calls, of which the log holds the first 32: ``any_hit_offsets`` (n + 1,) int64,
+    ``any_hit_rows`` (m, 4) int64 of instance, geometry, primitive, hit kind, and ``any_hit_records`` (m,) int64.
+    ``ray_class`` (n,) uint8: how decided a ray is (bits in the schema).
     """
 
     missed: NDArray[np.bool_]
@@ -237,11 +347,20 @@ class RecordedResult:
     instance_id: NDArray[np.int64]
     hit_kind: NDArray[np.int64]
     record: NDArray[np.int64]
+    record_user: NDArray[np.int64]
+    miss_record: NDArray[np.int64]
     attributes: NDArray[np.float32]
     any_hit_count: NDArray[np.int64]
     any_hit_offsets: NDArray[np.int64]
     any_hit_rows: NDArray[np.int64]
+    any_hit_records: NDArray[np.int64]
     ray_class: NDArray[np.uint8]
+
+
+def recorded_prefixes(path: Path | str) -> list[str]:
+    """Prefixes of the complete sets of answers in a result file besides the base set, such as ``state2__``."""
+    known = "hit_t"
+    return sorted({key.removesuffix(known) for key in Archive(Path(path)) if key.endswith("__" + known)})
 
 
 def read_recorded_result(path: Path | str, ray_count: int, prefix: str = "") -> RecordedResult:
@@ -255,7 +374,7 @@ def read_recorded_result(path: Path | str, ray_count: int, prefix: str = "") -> 
         return archive.take(prefix + name, np.int64, n)
 
     offsets = archive.take(prefix + "anyhit_log_offset", np.int64, n + 1)
-    names = ("instance", "geometry", "primitive", "hit_kind")
+    names = ("instance", "geometry", "primitive", "hit_kind", "sbt_record")
     log = [archive.take(f"{prefix}anyhit_log_{name}", np.int64, None) for name in names]
     if any(len(part) != len(log[0]) for part in log) or int(offsets[-1]) != len(log[0]) or (np.diff(offsets) < 0).any():
         raise FileFormatError(archive.path, "rows and offsets disagree", field=prefix + "anyhit_log_offset")
@@ -270,9 +389,12 @@ def read_recorded_result(path: Path | str, ray_count: int, prefix: str = "") -> 
         instance_id=column("instance_custom_id"),
         hit_kind=column("hit_kind"),
         record=column("sbt_record"),
+        record_user=column("sbt_user"),
+        miss_record=column("miss_record"),
         attributes=archive.take(prefix + "attributes", np.float32, n, 2),
         any_hit_count=column("anyhit_count"),
         any_hit_offsets=offsets,
-        any_hit_rows=np.stack(log, axis=1),
+        any_hit_rows=np.stack(log[:4], axis=1),
+        any_hit_records=log[4],
         ray_class=archive.take(own_class if own_class in archive else "derived_ray_class", np.uint8, n),
     )

@@ -30,15 +30,12 @@ from rtviewer.kernels.constants import (
     OPACITY_OPAQUE,
     PRIMITIVE_BITS,
     PROGRAM_ABSENT,
-    PROGRAM_AS_GIVEN,
     PROGRAM_BOX,
     PROGRAM_QUERY,
     PROGRAM_REPORT_T,
     PROGRAM_SPHERE,
     PROGRAM_SPHERE_FAR_FIRST,
     RAY_ACCEPT_FIRST_HIT,
-    RECORD_NULL,
-    RECORD_TRIANGLES,
     TRIANGLE_PACK_SIZE,
     UNUSED_LANE,
     VERDICT_ANY_HIT_ACCEPTED,
@@ -62,6 +59,7 @@ from rtviewer.kernels.constants import (
 )
 from rtviewer.kernels.culling import hit_kind, is_facing_culled
 from rtviewer.kernels.events import add_event, count, set_verdict
+from rtviewer.kernels.hit_groups import any_hit_program, intersection_program, next_decision, record_of
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, store_f32, store_i32, store_i64
 from rtviewer.kernels.programs import (
     ACCEPT_HIT_AND_END_SEARCH,
@@ -73,14 +71,10 @@ from rtviewer.kernels.programs import (
 from rtviewer.kernels.ray_box import box_candidate
 from rtviewer.kernels.ray_triangle import covers, edge_functions
 from rtviewer.kernels.state import (
-    ANY_HIT,
     ATTRIBUTE_0,
     ATTRIBUTE_1,
     ENDED,
     FAULT,
-    FAULT_BITS,
-    FAULT_OUTSIDE_TABLE,
-    FAULT_WRONG_TYPE,
     HIT_GEOMETRY,
     HIT_INSTANCE,
     HIT_IS_TRIANGLE,
@@ -89,19 +83,12 @@ from rtviewer.kernels.state import (
     HIT_PRIMITIVE,
     HIT_WAS_OPAQUE,
     INSTANCE,
-    INSTANCE_CONTRIBUTION,
     INSTANCE_FLAGS,
-    INTERSECTION,
-    MULTIPLIER,
     OBJECT_DIRECTION,
     OBJECT_ORIGIN,
     OPACITY_OF_NON_OPAQUE,
     OPACITY_OF_OPAQUE,
     PACK,
-    QUERY_DECIDED,
-    QUERY_DECISIONS,
-    QUERY_NEXT,
-    RAY_CONTRIBUTION,
     RAY_FLAGS,
     REPORT_T,
     SHEAR,
@@ -109,10 +96,6 @@ from rtviewer.kernels.state import (
     T_CURRENT,
     T_MAX,
     T_MIN,
-    WORLD,
-    WORLD_RECORD_COUNT,
-    WORLD_RECORD_STEP,
-    WORLD_RECORDS,
 )
 from rtviewer.kernels.vector import lowest_bit, triangles
 
@@ -136,62 +119,6 @@ def first_of_geometry(geometries, geometry):
 
 
 @jit
-def record_of(geometry, is_triangle, walk):
-    """Address of the hit-group record of a candidate (HG-1); 0 where there is no table or the index is at fault.
-
-    An index outside the table (HG-4) and a record of the other kind (TRAV-5) end the ray and are reported.
-    """
-    world = load_i64(walk + WORLD)
-    count_of_records = load_i64(world + WORLD_RECORD_COUNT)
-    if count_of_records == 0:
-        return np.int64(0)
-    index = load_i64(walk + RAY_CONTRIBUTION) + load_i64(walk + MULTIPLIER) * geometry
-    index += load_i64(walk + INSTANCE_CONTRIBUTION)
-    place = index * load_i64(world + WORLD_RECORD_STEP)
-    fault = 0
-    if place >= count_of_records:
-        fault = FAULT_OUTSIDE_TABLE
-    else:
-        kind = load_i32(load_i64(world + WORLD_RECORDS) + 16 * place)
-        if kind != RECORD_NULL and (kind == RECORD_TRIANGLES) != is_triangle:
-            fault = FAULT_WRONG_TYPE
-    if fault != 0:
-        store_i64(walk + FAULT, np.int64(fault | index << FAULT_BITS))
-        store_i64(walk + ENDED, np.int64(1))
-        return np.int64(0)
-    return load_i64(world + WORLD_RECORDS) + 16 * place
-
-
-@jit
-def any_hit_program(record, walk):
-    """The any-hit program of a record: its own, the dispatch's, or PROGRAM_ABSENT."""
-    if record == 0:
-        return load_i64(walk + ANY_HIT)
-    program = np.int64(load_i32(record + 4))
-    return load_i64(walk + ANY_HIT) if program == PROGRAM_AS_GIVEN else program
-
-
-@jit
-def intersection_program(record, walk):
-    """The intersection program of a record, likewise; a NULL record has none, so its boxes are never hit (TRAV-4)."""
-    if record == 0:
-        return load_i64(walk + INTERSECTION)
-    program = np.int64(load_i32(record + 8))
-    return load_i64(walk + INTERSECTION) if program == PROGRAM_AS_GIVEN else program
-
-
-@jit
-def next_decision(walk):
-    """(decided, t): what the caller of an inline query did with this candidate; undecided ends the walk."""
-    number = load_i64(walk + QUERY_NEXT)
-    if number >= load_i64(walk + QUERY_DECIDED):
-        store_i64(walk + ENDED, np.int64(1))
-        return False, np.float32(np.nan)
-    store_i64(walk + QUERY_NEXT, number + 1)
-    return True, load_f32(load_i64(walk + QUERY_DECISIONS) + 4 * number)
-
-
-@jit
 def wins_tie(is_triangle, number, walk):
     """DET-5 for equal t: largest key among triangles, smallest among procedurals, procedural over triangle.
 
@@ -207,25 +134,37 @@ def wins_tie(is_triangle, number, walk):
 
 
 @jit
-def interval_verdict(is_triangle, t, opacity, number, walk):
-    """RAY-6 against the current end, and ties between opaque hits by DET-5; VERDICT_NONE when inside."""
+def outside_interval(is_triangle, t, walk):
+    """RAY-6 but for a triangle exactly at the current end of a committed hit, which a tie may still decide."""
     t_min, end = load_f32(walk + T_MIN), load_f32(walk + T_CURRENT)
     if is_triangle:
         if not (t > t_min):
             return VERDICT_AT_OR_BEFORE_T_MIN
-    elif not (t >= t_min):
+        if not (t < end or (t == end and load_i64(walk + HIT_INSTANCE) >= 0)):
+            return VERDICT_AT_OR_BEYOND_CURRENT_END
+        return VERDICT_NONE
+    if not (t >= t_min):
         return VERDICT_AT_OR_BEFORE_T_MIN
-    if t == end and opacity == OPACITY_OPAQUE:
-        if load_i64(walk + HIT_INSTANCE) >= 0 and load_i64(walk + HIT_WAS_OPAQUE) != 0:
-            return VERDICT_NONE if wins_tie(is_triangle, number, walk) else VERDICT_TIE_LOST
-    if is_triangle:
-        return VERDICT_NONE if t < end else VERDICT_AT_OR_BEYOND_CURRENT_END
     return VERDICT_NONE if t <= end else VERDICT_AT_OR_BEYOND_CURRENT_END
+
+
+@jit
+def tie_verdict(is_triangle, t, opacity, number, walk):
+    """What a t equal to the committed one becomes: DET-5 between opaque hits, RAY-6 literally with any-hit involved."""
+    if t != load_f32(walk + T_CURRENT) or load_i64(walk + HIT_INSTANCE) < 0:
+        return VERDICT_NONE
+    if opacity == OPACITY_OPAQUE and load_i64(walk + HIT_WAS_OPAQUE) != 0:
+        return VERDICT_NONE if wins_tie(is_triangle, number, walk) else VERDICT_TIE_LOST
+    return VERDICT_AT_OR_BEYOND_CURRENT_END if is_triangle else VERDICT_NONE
 
 
 @jit
 def offer(is_triangle, t, kind, attribute_0, attribute_1, opacity, number, geometries, geometry_count, walk, counters):
     """TRAV-1 from the interval test on: any-hit where not opaque, commit, end of search. Returns the verdict."""
+    verdict = outside_interval(is_triangle, t, walk)
+    if verdict != VERDICT_NONE:
+        count(counters, COUNT_REJECTED_INTERVAL, 1)
+        return verdict
     geometry = find_geometry(geometries, geometry_count, number)
     record = record_of(geometry, is_triangle, walk)
     if load_i64(walk + FAULT) != 0:
@@ -233,7 +172,7 @@ def offer(is_triangle, t, kind, attribute_0, attribute_1, opacity, number, geome
     program = any_hit_program(record, walk)
     if program == PROGRAM_ABSENT:
         opacity = np.int64(OPACITY_OPAQUE)  # OPQ-5
-    verdict = interval_verdict(is_triangle, t, opacity, number, walk)
+    verdict = tie_verdict(is_triangle, t, opacity, number, walk)
     if verdict != VERDICT_NONE:
         count(counters, COUNT_REJECTED_INTERVAL, 1)
         return verdict

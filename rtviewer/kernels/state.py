@@ -17,7 +17,7 @@ WORLD_INSTANCE_BLAS = 40
 WORLD_RECORDS = 48
 """Address of (records, 4) int32 hit-group records (``dxr.shader_table``)."""
 WORLD_RECORD_COUNT = 56
-"""0: there is no table, and every geometry has all shaders."""
+"""-1: there is no table, and every geometry has all shaders."""
 WORLD_RECORD_STEP = 64
 """1, or 0 for a table of stride 0."""
 WORLD_REACH = 72

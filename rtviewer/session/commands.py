@@ -8,9 +8,10 @@ returns the Refusal; otherwise it returns None.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rtviewer.dxr.descs import RayDesc
 from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag, RayFlag, parse_flags
@@ -20,16 +21,21 @@ from rtviewer.dxr.rules import check_instance_flags, check_ray_flags, check_ray_
 from rtviewer.errors import CancelledError, RtviewerError, violation
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.session import document as documents
+from rtviewer.session.copy_commands import CopyCommands
 from rtviewer.session.document import Document
-from rtviewer.session.events import DocumentChanged, Refusal
+from rtviewer.session.events import BlobChanged, DocumentChanged, Refusal
 from rtviewer.session.hlsl import flags_as_hlsl, ray_as_hlsl
 from rtviewer.session.image import MAX_PIXELS, pixel_ray
 from rtviewer.session.jobs import Job, Lane
 from rtviewer.session.live_work import LiveWork
+from rtviewer.session.opening import BlobDocument, open_document
 from rtviewer.session.raylog import check_ray_values
 from rtviewer.session.selecting import pick_selection, selection_bounds, with_box
 from rtviewer.session.state import BuildSettings, ImageSettings, Pick, RangeKind, Selection
 from rtviewer.shade import modes, palettes
+
+if TYPE_CHECKING:
+    from rtviewer.io.bottom_level_files import BottomLevelFile
 
 LEVELS = {
     "blas": ("blas_flags", AccelerationStructureType.BOTTOM_LEVEL),
@@ -37,7 +43,7 @@ LEVELS = {
 }
 
 
-class Session(LiveWork):
+class Session(CopyCommands, LiveWork):
     """Store, document and jobs of one window or script.
 
     ``post``: how finished work reaches the owner's thread; without it results wait until ``pump`` or ``wait``.
@@ -46,19 +52,30 @@ class Session(LiveWork):
 
     # Documents
 
-    def open(self, path: Path | str) -> Job:
-        """Read a file and build it, in the background; the document that is open stays until then, and on failure."""
+    def open(
+        self, path: Path | str, *, bottom_levels: Sequence[BottomLevelFile] = (), base_address: int | None = None
+    ) -> Job:
+        """Read a file and build it, in the background; the document that is open stays until then, and on failure.
+
+        ``bottom_levels``, ``base_address``: see ``io.registry.load_source``. A blob of another driver becomes ``blob``
+        beside the open document.
+        """
         state = self.state
         self._build_generation += 1
         generation = self._build_generation
 
-        def work(job: Job) -> Document:
-            return documents.load_document(
-                path, state.build, job.progress, job.is_cancelled, profile=state.profile, generation=generation
-            )
+        def work(job: Job) -> Document | BlobDocument:
+            return open_document(
+                path, state.build, job.progress, job.is_cancelled, profile=state.profile, generation=generation,
+                bottom_levels=bottom_levels, base_address=base_address,
+            )  # fmt: skip
 
-        def show(document: Document) -> None:
-            if generation == self._build_generation:
+        def show(document: Document | BlobDocument) -> None:
+            if generation != self._build_generation:
+                return
+            if isinstance(document, BlobDocument):
+                self.show_blob(document)
+            else:
                 self.show_document(document)
 
         return self._submit(Lane.DOCUMENT, f"opening {Path(path).name}", work, show)
@@ -80,6 +97,11 @@ class Session(LiveWork):
             view=replace(state.view, scope=documents.TOP_LEVEL),
         )
         self._request_image()
+
+    def show_blob(self, blob: BlobDocument | None) -> None:
+        """Look at a blob of another driver, or at none; the open document stays."""
+        self._blob = blob
+        self._tell(BlobChanged(blob))
 
     def close_document(self) -> None:
         """Forget the open document."""
@@ -104,16 +126,12 @@ class Session(LiveWork):
                 document.scene, state.build, job.progress, job.is_cancelled,
                 profile=state.profile, generation=generation,
             )  # fmt: skip
-            return replace(document, world=world, problems=documents.problems_of(world))
+            problems = documents.problems_of(world)
+            return replace(document, world=world, problems=problems, copies=(), updates=())
 
         def show(rebuilt: Document) -> None:
-            if generation != self._build_generation:
-                return
-            self._document = rebuilt
-            self.store.replace(selection=replace(self.state.selection, box=-1))
-            self._tell(DocumentChanged(rebuilt, is_rebuild=True))
-            self._request_image()
-            self._request_log()
+            if generation == self._build_generation:
+                self._show_rebuilt(rebuilt)
 
         return self._submit(Lane.DOCUMENT, f"building {document.title}", work, show)
 

@@ -1,108 +1,59 @@
 """Runs recordings of another tracer through one of ours and counts disagreements.
 
-An engine is any callable with the signature of :class:`Engine`; ``kernels`` builds structures and walks them,
-``reference`` is the brute-force oracle.
+Every recorded set of answers is compared: the scene as it is, its second state, built afresh and reached by updates,
+and the pipeline's skip flags. ``conformance_variants`` repeats scenes with other build flags, copies and updates.
 """
 
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rtviewer.dxr.descs import BlasInputs, InstanceInputs
-from rtviewer.dxr.flags import BuildFlag
-from rtviewer.errors import FileFormatError, StructureError
-from rtviewer.io.recording import (
-    DEFAULT_RECORDS,
-    Recording,
-    address_of,
-    read_recorded_result,
-    read_recording,
+from rtviewer.dxr.flags import BuildFlag, PipelineFlag, RayFlag
+from rtviewer.errors import FileFormatError
+from rtviewer.io.recording import Recording, SceneState, read_recorded_result, read_recording, recorded_prefixes
+from rtviewer.session.conformance_engines import (
+    ENGINES,
+    AnyHitLog,
+    Engine,
+    SceneInputs,
+    kernels_engine,
+    reference_engine,
 )
-from rtviewer.session.conformance_judge import KINDS, Judge, Key, Mismatch
-from rtviewer.trace.reference import ReferenceRules, trace_reference
-from rtviewer.trace.request import Hits, RayBatch, TraceSettings
+from rtviewer.session.conformance_judge import KINDS, Judge, Mismatch, Plan, legal_flags
+from rtviewer.session.conformance_variants import Base, VariantReport, run_variants, variant_words
+from rtviewer.trace.reference import ReferenceResult, trace_reference
+from rtviewer.trace.request import TraceSettings
 
-
-@dataclass(frozen=True)
-class SceneInputs:
-    """What an engine builds from. ``blas_of``: per instance the position in ``blases``, -1 for none; the addresses in
-    ``instances`` are those of ``address_of``."""
-
-    blases: tuple[BlasInputs, ...]
-    instances: InstanceInputs
-    blas_of: NDArray[np.int32]
-
-
-@dataclass(frozen=True)
-class AnyHitLog:
-    """The any-hit calls of n rays: rows ``offsets[i]:offsets[i + 1]`` of ray i, in the order made.
-
-    ``offsets`` (n + 1,) int64, ``rows`` (m, 4) int64: instance, geometry, primitive, hit kind.
-    """
-
-    offsets: NDArray[np.int64]
-    rows: NDArray[np.int64]
-
-    def of_rays(self) -> list[list[Key]]:
-        rows: list[Key] = [(i, g, p, k) for i, g, p, k in self.rows.tolist()]
-        return [rows[first:last] for first, last in pairwise(self.offsets.tolist())]
-
-
-class Engine(Protocol):
-    """Traces rays in a scene; every setting may be one value or one per ray."""
-
-    def __call__(self, scene: SceneInputs, rays: RayBatch, settings: TraceSettings) -> tuple[Hits, AnyHitLog]: ...
-
-
-def reference_engine(rules: ReferenceRules | None = None) -> Engine:
-    """The oracle as an engine, with other rules when a test asks for wrong ones."""
-
-    def trace(scene: SceneInputs, rays: RayBatch, settings: TraceSettings) -> tuple[Hits, AnyHitLog]:
-        result = trace_reference(scene.blases, scene.instances, scene.blas_of.tolist(), rays, settings, rules=rules)
-        log = result.any_hit_log
-        rows = np.stack([log.instance, log.geometry, log.primitive, log.hit_kind], axis=1).astype(np.int64)
-        return result.hits, AnyHitLog(log.offsets, rows)
-
-    return trace
-
-
-LOG_LIMIT = 1 << 22
-"""Most candidate events of one scene; the recordings need far fewer."""
-
-
-def kernels_engine(build_flags: BuildFlag = BuildFlag.NONE) -> Engine:
-    """Builder and compiled tracer as an engine; the any-hit log is read off the walks of the same rays."""
-
-    def trace_scene(scene: SceneInputs, rays: RayBatch, settings: TraceSettings) -> tuple[Hits, AnyHitLog]:
-        from rtviewer.build.builder import build_blas, build_tlas
-        from rtviewer.trace.dispatch import trace
-        from rtviewer.trace.walk import CANDIDATE_KINDS, any_hit_calls, walk
-
-        blases = {address_of(i): build_blas(blas, build_flags) for i, blas in enumerate(scene.blases)}
-        tlas = build_tlas(scene.instances, build_flags, blases=blases)
-        hits = trace(tlas, blases, rays, settings).hits
-        story = walk(tlas, blases, rays, settings, kinds=CANDIDATE_KINDS, limit=LOG_LIMIT)
-        if story.truncated.any():
-            raise StructureError(f"more than {LOG_LIMIT} candidates in one scene: its any-hit calls cannot be judged")
-        return hits, AnyHitLog(*any_hit_calls(story))
-
-    return trace_scene
-
-
-ENGINES: Mapping[str, Callable[[], Engine]] = {"kernels": kernels_engine, "reference": reference_engine}
+__all__ = [
+    "ENGINES",
+    "AnyHitLog",
+    "ConformanceReport",
+    "Engine",
+    "SceneInputs",
+    "SceneReport",
+    "VariantReport",
+    "compare_recording",
+    "kernels_engine",
+    "reason_to_skip",
+    "reference_engine",
+    "run_conformance",
+    "variant_words",
+]
 
 
 @dataclass(frozen=True)
 class SceneReport:
-    """One scene: ``compared`` plus all ``excluded`` equals ``rays``. ``examples``: the mismatches themselves."""
+    """One scene: ``compared`` plus all ``excluded`` equals ``rays``, all of the first state.
+
+    ``variants``: what else was compared of it, by name. ``mismatches`` counts those of the variants too.
+    ``examples``: the mismatches themselves.
+    """
 
     name: str
     rays: int
@@ -111,6 +62,7 @@ class SceneReport:
     mismatches: Mapping[str, int]
     skipped_reason: str | None
     examples: tuple[Mismatch, ...] = ()
+    variants: Mapping[str, VariantReport] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -120,6 +72,7 @@ class SceneReport:
             "excluded": dict(self.excluded),
             "mismatches": dict(self.mismatches),
             "skipped_reason": self.skipped_reason,
+            "variants": {name: report.to_json() for name, report in self.variants.items()},
         }
 
 
@@ -143,13 +96,17 @@ Progress = Callable[[int, int, str], None]
 
 
 def run_conformance(
-    folder: Path | str, engine: str | Engine = "kernels", progress: Progress | None = None
+    folder: Path | str,
+    engine: str | Engine = "kernels",
+    progress: Progress | None = None,
+    *,
+    variants: Sequence[BuildFlag] = (),
 ) -> ConformanceReport:
     """Compare an engine with every recording in ``folder``, which holds ``scenes/`` and ``results/``.
 
-    ``engine``: ``"kernels"``, ``"reference"`` or a callable. Scenes that need what is not there yet, or that record
-    undefined behaviour, are reported as skipped before anything is built. Raises FileFormatError for a folder without
-    recordings and for damaged files.
+    ``engine``: ``"kernels"``, ``"reference"`` or a callable. ``variants``: build-flag words with which builder and
+    kernels repeat each scene (``variant_words()`` are all). Scenes that record undefined behaviour are reported as
+    skipped before anything is built. Raises FileFormatError for a folder without recordings and for damaged files.
     """
     folder = Path(folder)
     files = sorted((folder / "scenes").glob("*.npz"))
@@ -160,35 +117,109 @@ def run_conformance(
     for done, file in enumerate(files):
         if progress is not None:
             progress(done, len(files), file.stem)
-        reports.append(compare_recording(file, folder / "results" / file.name, tracer))
+        reports.append(compare_recording(file, folder / "results" / file.name, tracer, variants=variants))
     if progress is not None:
         progress(len(files), len(files), "")
     return ConformanceReport(tuple(reports))
 
 
-def compare_recording(scene_file: Path, result_file: Path, engine: Engine) -> SceneReport:
-    """Compare an engine with one recording."""
+def compare_recording(
+    scene_file: Path, result_file: Path, engine: Engine, *, variants: Sequence[BuildFlag] = ()
+) -> SceneReport:
+    """Compare an engine with one recording, and with ``variants`` the recording's repetitions with the first run."""
     recording = read_recording(scene_file)
     skipped = reason_to_skip(recording)
     rays = len(recording)
     if skipped is not None:
         return SceneReport(recording.name, rays, 0, {"scene skipped": rays} if rays else {}, {}, skipped)
-    recorded = read_recorded_result(result_file, rays)
-    scene = SceneInputs(recording.blases, recording.instances, recording.blas_of)
-    hits, log = engine(scene, recording.rays, recording.settings)
-    oracle = trace_reference(
-        recording.blases, recording.instances, recording.blas_of.tolist(), recording.rays, recording.settings
-    )
-    plan, found = Judge(recording, recorded, hits, log.of_rays(), oracle).run()
-    tally = Tally(mismatch.kind for mismatch in found)
+    plans: dict[str, Plan] = {}
+    found: dict[str, list[Mismatch]] = {}
+    bases: dict[str, Base] = {}
+    for part in _parts(recording, recorded_prefixes(result_file)):
+        settings = _traceable(part.recording)
+        hits, log = engine(part.scene, part.recording.rays, settings)
+        base = bases.get(part.prefix)
+        if base is None:
+            oracle = _oracle(part.recording, settings)
+            base = Base(part.recording, read_recorded_result(result_file, rays, part.prefix), oracle, hits, log)
+            bases[part.prefix] = base
+        judge = Judge(base.recording, base.recorded, hits, log.of_rays(), base.oracle)
+        plans[part.name], found[part.name] = judge.run()
+    reports = {name: VariantReport.of(plan, found[name]) for name, plan in plans.items()}
+    if variants:
+        reports |= run_variants(bases[""], bases.get(SECOND_STATE), variants)
+    return _scene_report(recording, reports)
+
+
+SECOND_STATE = "state2__"
+PIPELINES = {
+    "pipe_skip_triangles__": PipelineFlag.SKIP_TRIANGLES,
+    "pipe_skip_aabbs__": PipelineFlag.SKIP_PROCEDURAL_PRIMITIVES,
+}
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One comparison with a set of answers: those whose names begin with ``prefix``."""
+
+    name: str
+    prefix: str
+    recording: Recording
+    scene: SceneInputs
+
+
+def _parts(recording: Recording, prefixes: Sequence[str]) -> Iterator[_Part]:
+    """All comparisons of a recording; the first, without a name, is the scene as it is.
+
+    Raises FileFormatError for answers that the schema does not know, or a second state without answers.
+    """
+    first = _inputs(recording.first)
+    yield _Part("", "", recording, first)
+    unknown = set(prefixes) - {SECOND_STATE, *PIPELINES}
+    if unknown or (SECOND_STATE in prefixes) != (recording.second is not None):
+        text = "the answers are not those of the scene"
+        expected = [SECOND_STATE] if recording.second is not None else []
+        raise FileFormatError(recording.name, text, field="results", expected=expected, found=list(prefixes))
+    for prefix in prefixes:
+        if prefix in PIPELINES:
+            settings = replace(recording.settings, pipeline_flags=PIPELINES[prefix])
+            yield _Part(prefix.rstrip("_"), prefix, replace(recording, settings=settings), first)
+    if recording.second is not None:
+        second, after = _inputs(recording.second), recording.in_second_state
+        yield _Part("state2", SECOND_STATE, after, second)
+        yield _Part("state2_update", SECOND_STATE, after, replace(second, before=first))
+        yield _Part("state2_update_dst", SECOND_STATE, after, replace(second, before=first, in_place=False))
+
+
+def _inputs(state: SceneState) -> SceneInputs:
+    return SceneInputs(state.blases, state.instances, state.blas_of)
+
+
+def _traceable(recording: Recording) -> TraceSettings:
+    """The settings with plain flags for rays whose own cannot be traced under the pipeline's; they are left out."""
+    flags = np.where(legal_flags(recording), np.asarray(recording.settings.ray_flags), RayFlag.NONE)
+    return replace(recording.settings, ray_flags=flags.astype(np.uint32))
+
+
+def _oracle(recording: Recording, settings: TraceSettings) -> ReferenceResult:
+    state = recording.first
+    return trace_reference(state.blases, state.instances, state.blas_of.tolist(), recording.rays, settings)
+
+
+def _scene_report(recording: Recording, reports: Mapping[str, VariantReport]) -> SceneReport:
+    base = reports[""]
+    tally: Tally[str] = Tally()
+    for report in reports.values():
+        tally.update(report.mismatches)
     return SceneReport(
         recording.name,
-        rays,
-        int(np.count_nonzero(plan.compared)),
-        plan.excluded(),
+        len(recording),
+        base.compared,
+        base.excluded,
         {kind: tally[kind] for kind in KINDS if tally[kind]},
         None,
-        tuple(found),
+        tuple(example for report in reports.values() for example in report.examples),
+        {name: report for name, report in reports.items() if name},
     )
 
 
@@ -196,11 +227,4 @@ def reason_to_skip(recording: Recording) -> str | None:
     """Why a scene is not run, None when it is."""
     if "informative" in recording.tags:
         return "informative: records undefined behaviour, which is not imitated"
-    if recording.needs_update:
-        return "needs a second state: updates are not implemented yet"
-    formats = sorted(recording.vertex_formats - {"float3"})
-    if formats:
-        return f"needs vertex formats that are not implemented yet: {', '.join(formats)}"
-    if recording.record_types != DEFAULT_RECORDS:
-        return "needs a hit-group table beyond the default two records, which is not implemented yet"
     return None

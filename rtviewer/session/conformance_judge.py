@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.dxr.flags import HitKind, RayFlag
+from rtviewer.dxr.rules import check_ray_flags
+from rtviewer.dxr.shader_table import hit_group_index
 from rtviewer.io.recording import RecordedResult, Recording
 from rtviewer.trace.reference import CandidateRows, ReferenceResult
 from rtviewer.trace.request import Hits
@@ -46,13 +48,15 @@ NULL_MISS_RECORD = 2
 class Plan:
     """What is compared of each ray, (n,) each.
 
-    ``reason`` object: why a ray is left out, "" for compared ones. ``hit`` bool: the recorded outcome. ``details``: the
-    recording tells which hit. ``only_t``: outcome and t count, the winner is free. ``t_tolerance`` relative,
-    ``barycentric_tolerance`` absolute.
+    ``reason`` object: why a ray is left out, "" for compared ones. ``hit`` bool: the recorded outcome, where ``known``:
+    if neither closest-hit nor miss shader ran and both may be absent, it can be either, and that neither runs and the
+    any-hit calls are compared. ``details``: the recording tells which hit. ``only_t``: outcome and t count, the winner
+    is free. ``t_tolerance`` relative, ``barycentric_tolerance`` absolute.
     """
 
     reason: NDArray[np.object_]
     hit: NDArray[np.bool_]
+    known: NDArray[np.bool_]
     details: NDArray[np.bool_]
     only_t: NDArray[np.bool_]
     t_tolerance: NDArray[np.float64]
@@ -66,6 +70,16 @@ class Plan:
         """Rays left out, by reason."""
         reasons, counts = np.unique(self.reason[~self.compared].astype(str), return_counts=True)
         return {str(reason): int(count) for reason, count in zip(reasons, counts, strict=True)}
+
+
+def legal_flags(recording: Recording) -> NDArray[np.bool_]:
+    """(n,) bool: the ray's flags are legal together with those of the pipeline [RF-6]."""
+    flags = np.broadcast_to(np.asarray(recording.settings.ray_flags), (len(recording),))
+    words, of_ray = np.unique(flags, return_inverse=True)
+    pipeline = int(recording.settings.pipeline_flags)
+    legal = [not check_ray_flags(RayFlag(int(word) | pipeline)) for word in words]
+    found: NDArray[np.bool_] = np.array(legal, np.bool_)[of_ray]
+    return found
 
 
 def plan(recording: Recording, recorded: RecordedResult) -> Plan:
@@ -94,20 +108,21 @@ def plan(recording: Recording, recorded: RecordedResult) -> Plan:
         ill = classes & ILL_CONDITIONED != 0
         t_tolerance[ill], barycentric_tolerance[ill] = 1e-2, np.inf
     reason[classes & NOT_MODELLED != 0] = "recorded result differs from the rules' model (class bit 16)"  # 3
+    reason[~legal_flags(recording)] = "ray flags and pipeline flags are not legal together (RF-6)"
     hit, details, known = _recorded_outcome(recording, recorded)
-    reason[~known & (reason == "")] = "outcome not recorded: closest hit skipped and miss record null"
-    return Plan(reason, hit, details, only_t, t_tolerance, barycentric_tolerance)
+    return Plan(reason, hit, known, details, only_t, t_tolerance, barycentric_tolerance)
 
 
 def _recorded_outcome(
     recording: Recording, recorded: RecordedResult
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Hit, hit with details, outcome known: a hit that skips its closest-hit shader shows as neither hit nor miss."""
+    """Hit, hit with details, outcome known: a hit without closest-hit shader shows as neither hit nor miss."""
     n = len(recording)
     silent = ~recorded.missed & ~recorded.closest_hit_ran
     flags = np.broadcast_to(np.asarray(recording.settings.ray_flags), (n,))
     null_miss = np.broadcast_to(np.asarray(recording.settings.miss_index) & 0xFFFF, (n,)) == NULL_MISS_RECORD
     may_skip = (flags & RayFlag.SKIP_CLOSEST_HIT_SHADER) != 0
+    may_skip |= any(not record.closest_hit for record in recording.records)
     hit = recorded.closest_hit_ran | (silent & ~null_miss)
     return hit, recorded.closest_hit_ran, ~(silent & null_miss & may_skip)
 
@@ -132,30 +147,66 @@ class Judge:
     log: list[list[Key]]
     oracle: ReferenceResult
 
-    def run(self) -> tuple[Plan, list[Mismatch]]:
-        """The plan followed, and every mismatch, at most one of each kind per ray."""
+    def run(self, only: NDArray[np.bool_] | None = None) -> tuple[Plan, list[Mismatch]]:
+        """The plan followed, and every mismatch, at most one of each kind per ray; ``only`` (n,) leaves rays out."""
         self.found: list[Mismatch] = []
         self.plan = plan(self.recording, self.recorded)
-        for ray in np.flatnonzero(self.plan.compared):
+        for ray in np.flatnonzero(self.plan.compared if only is None else self.plan.compared & only):
             self._judge_ray(int(ray))
         return self.plan, self.found
 
     def _judge_ray(self, ray: int) -> None:
         hit, expected = bool(self.hits.hit[ray]), bool(self.plan.hit[ray])
         order_dependent = bool(self.recorded.ray_class[ray] & ORDER_DEPENDENT)
-        if hit != expected:
+        if hit != expected and self.plan.known[ray]:
             self._report(ray, "outcome", "hit" if expected else "miss", "hit" if hit else "miss")
             return
         if hit and self.plan.only_t[ray]:
             if self.plan.details[ray]:
                 self._compare_t(ray, float(self.recorded.t[ray]))
             return
-        if hit and order_dependent:  # 4
+        if not hit:
+            self._judge_miss(ray)
+        elif order_dependent:  # 4
             self._judge_free_hit(ray)
-        elif hit and self.plan.details[ray]:
+        elif self._judge_closest_hit(ray) and self.plan.details[ray]:
             self._judge_hit(ray)
         if not self.plan.only_t[ray]:
             self._judge_any_hit(ray, order_dependent)
+
+    def _judge_miss(self, ray: int) -> None:
+        """The miss record that ran [HG-2]."""
+        record = self._setting("miss_index", ray) & 0xFFFF
+        if self.recorded.missed[ray] and record != int(self.recorded.miss_record[ray]):
+            self._report(ray, "record", f"miss record {self.recorded.miss_record[ray]}", f"miss record {record}")
+
+    def _judge_closest_hit(self, ray: int) -> bool:
+        """Whether a closest-hit shader runs must be as recorded, for the hit or for another at its t [TRAV-1]."""
+        runs = bool(self.recorded.closest_hit_ran[ray])
+        if self._runs_closest_hit(ray, self._key(ray)) == runs:
+            return True
+        accepted, t = self.oracle.accepted, float(self.hits.t[ray])
+        for key, other in zip(accepted.keys(ray), accepted.t[accepted.of(ray)], strict=True):
+            if _is_close(float(other), t, SAME_T) and self._runs_closest_hit(ray, key) == runs:
+                return True
+        texts = ("closest-hit did not run", "closest-hit ran")
+        self._report(ray, "outcome", texts[runs], texts[not runs])
+        return False
+
+    def _runs_closest_hit(self, ray: int, key: Key) -> bool:
+        if self._setting("ray_flags", ray) & RayFlag.SKIP_CLOSEST_HIT_SHADER:
+            return False
+        return self.recording.records[self._record(ray, key)].closest_hit
+
+    def _record(self, ray: int, key: Key) -> int:
+        """HG-1, by the inputs."""
+        contribution = int(self.recording.first.instances.contribution[key[0]])
+        ray_part, multiplier = self._setting("ray_contribution", ray), self._setting("multiplier", ray)
+        return int(hit_group_index(ray_part, multiplier, key[1], contribution))
+
+    def _setting(self, name: str, ray: int) -> int:
+        value = np.asarray(getattr(self.recording.settings, name))
+        return int(value[ray] if value.ndim else value)
 
     def _judge_free_hit(self, ray: int) -> None:
         """Any accepted candidate is right."""
@@ -256,15 +307,10 @@ class Judge:
 
     def _compare_instance_fields(self, ray: int) -> None:
         """InstanceID and record of a hit that the recording does not show, by the inputs [HG-1]."""
-        instance, settings = int(self.hits.instance_index[ray]), self.recording.settings
-        n = len(self.recording)
-        base = int(np.broadcast_to(np.asarray(settings.ray_contribution), (n,))[ray]) & 0xF
-        multiplier = int(np.broadcast_to(np.asarray(settings.multiplier), (n,))[ray]) & 0xF
-        record = base + multiplier * int(self.hits.geometry_index[ray])
-        record += int(self.recording.instances.contribution[instance])
+        instances, key = self.recording.first.instances, self._key(ray)
         for kind, found, expected in (
-            ("instance_id", int(self.hits.instance_id[ray]), int(self.recording.instances.instance_id[instance])),
-            ("record", int(self.hits.hit_group_index[ray]), record),
+            ("instance_id", int(self.hits.instance_id[ray]), int(instances.instance_id[key[0]])),
+            ("record", int(self.hits.hit_group_index[ray]), self._record(ray, key)),
         ):
             if found != expected:
                 self._report(ray, kind, expected, found)

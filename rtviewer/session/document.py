@@ -27,6 +27,7 @@ from rtviewer.dxr.rules import check_build_flags
 from rtviewer.errors import CancelledError, InvalidInputError, ProgramError, RtviewerError, Violation, violation
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.scene.scene import Instance, Scene
+from rtviewer.session.records import CopyRecord, UpdateRecord
 from rtviewer.session.state import BuildSettings, RaySettings
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ TOP_LEVEL = -1
 
 MAX_LISTED = 20
 """Problems of one kind that are listed one by one; more are counted."""
+
+DEFAULT_SIZE = (960, 540)
 
 FIRST_ADDRESS = 0x1_0000_0000
 """Simulated GPU address of the first structure. Fixed, so that the same scene always gives the same addresses."""
@@ -96,10 +99,11 @@ class World:
     def instance_blas(self) -> NDArray[np.int32]:
         """(instances,) int32: index into ``blases`` of every instance's structure, -1 for none."""
         addresses = self.tlas.instance_descs["AccelerationStructure"]
-        known = np.array([blas.address for blas in self.blases], np.uint64)  # rising, by construction
+        known = np.array([blas.address for blas in self.blases], np.uint64)
         if not len(known):
             return np.full(len(addresses), -1, np.int32)
-        place = np.minimum(np.searchsorted(known, addresses), len(known) - 1)
+        order = np.argsort(known)  # copies live at addresses of their own
+        place = order[np.minimum(np.searchsorted(known, addresses, sorter=order), len(known) - 1)]
         return np.where(known[place] == addresses, place, -1).astype(np.int32)
 
     def blas_of_instance(self, instance_index: int) -> int:
@@ -149,6 +153,13 @@ class World:
         """World bounds of the scene, (2, 3) float64, None when it holds nothing finite."""
         return self.scene.bounds()
 
+    @property
+    def last_size(self) -> tuple[int, int]:
+        """Width and height of the last image that ``trace`` made of this world, else those of a usual one."""
+        with self._lock:
+            size: tuple[int, int] = self._kept.get(("size", "last"), DEFAULT_SIZE)
+            return size
+
     def _keep(self, what: str, which: object, make: Callable[[], T]) -> T:
         """Made once, even when several threads ask at the same time."""
         with self._lock:
@@ -162,7 +173,7 @@ class World:
     def trace(
         self,
         camera: Camera | None = None,
-        size: tuple[int, int] = (960, 540),
+        size: tuple[int, int] = DEFAULT_SIZE,
         *,
         ray_flags: RayFlag = RayFlag.NONE,
         mask: int = 0xFF,
@@ -177,7 +188,10 @@ class World:
         from rtviewer.session.image import trace_image
 
         rays = scene_rays(self.scene, ray_flags=ray_flags, mask=mask, **settings)
-        return trace_image(self, camera or self.scene.camera, size, rays, counters=counters, profile=profile)
+        image = trace_image(self, camera or self.scene.camera, size, rays, counters=counters, profile=profile)
+        with self._lock:
+            self._kept["size", "last"] = (int(size[0]), int(size[1]))
+        return image
 
     def explain(
         self,
@@ -186,13 +200,16 @@ class World:
         origin: tuple[float, float, float] | None = None,
         direction: tuple[float, float, float] | None = None,
         camera: Camera | None = None,
-        size: tuple[int, int] = (960, 540),
+        size: tuple[int, int] | None = None,
         ray_flags: RayFlag = RayFlag.NONE,
         mask: int = 0xFF,
         profile: Profile = DEFAULT_PROFILE,
         **settings: Any,
     ) -> RayLog:
-        """One ray's log: of a pixel of the image that ``trace`` makes, or of a typed ray (origin and direction)."""
+        """One ray's log: of a pixel of the image that ``trace`` makes, or of a typed ray (origin and direction).
+
+        ``size``: of that image; None is that of this world's last one.
+        """
         from rtviewer.session.raylog import walk_pixel, walk_ray
 
         rays = scene_rays(self.scene, ray_flags=ray_flags, mask=mask, **settings)
@@ -200,7 +217,16 @@ class World:
             return walk_ray(self, origin, direction, rays, profile=profile)
         if pixel is None or origin is not None or direction is not None:
             raise RtviewerError("explain takes either pixel=(x, y), or origin=(x, y, z) and direction=(x, y, z)")
-        return walk_pixel(self, camera or self.scene.camera, size, pixel, rays, profile=profile)
+        return walk_pixel(self, camera or self.scene.camera, size or self.last_size, pixel, rays, profile=profile)
+
+    def save(self, path: Path | str) -> list[Path]:
+        """Write a capture (``.rtcap``), or a folder of blobs where the path has no suffix; returns the files written.
+
+        Raises FileFormatError for another suffix, RtviewerError when the file system refuses.
+        """
+        from rtviewer.session.copies import save_world
+
+        return save_world(self, Path(path))
 
 
 @dataclass(frozen=True)
@@ -224,12 +250,19 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """An open file. ``path`` is None for a scene that was made in memory."""
+    """An open file. ``path`` is None for a scene that was made in memory.
+
+    ``scene``: as it was read, whatever experiments did to ``world``. ``has_inputs``: False when the file held finished
+    structures, so that ``scene`` is what they give back. ``copies``, ``updates``: what the verbs did, oldest first.
+    """
 
     path: Path | None
     scene: Scene
     world: World
     problems: tuple[Problem, ...] = ()
+    has_inputs: bool = True
+    copies: tuple[CopyRecord, ...] = ()
+    updates: tuple[UpdateRecord, ...] = ()
 
     @property
     def title(self) -> str:
@@ -288,7 +321,7 @@ def check_build_settings(settings: BuildSettings, profile: Profile = DEFAULT_PRO
 
 def unavailable_build_flags(profile: Profile = DEFAULT_PROFILE) -> dict[BuildFlag, str]:
     """Flags that cannot be set now, each with the reason: not in the profile (BF-1), or not built yet."""
-    from rtviewer.build.plan import UNIMPLEMENTED
+    from rtviewer.build.plan import NOT_IN_A_PLAIN_BUILD
 
     reasons: dict[BuildFlag, str] = {}
     for flag in BuildFlag:
@@ -296,8 +329,8 @@ def unavailable_build_flags(profile: Profile = DEFAULT_PROFILE) -> dict[BuildFla
             continue
         if not flag & profile.known_build_flags:
             reasons[flag] = f"[BF-1] not available in {profile}"
-        elif flag in UNIMPLEMENTED:
-            reasons[flag] = UNIMPLEMENTED[flag]
+        elif flag in NOT_IN_A_PLAIN_BUILD:
+            reasons[flag] = NOT_IN_A_PLAIN_BUILD[flag]
     return reasons
 
 
@@ -365,27 +398,6 @@ def _part(say: Progress, done: int, share: int, total: int, text: str) -> Callab
     """Progress of one structure as progress of the whole."""
     say(done / total, text)
     return lambda fraction: say((done + share * min(max(fraction, 0.0), 1.0)) / total, text)
-
-
-def load_document(
-    path: Path | str,
-    settings: BuildSettings | None = None,
-    progress: Progress | None = None,
-    cancelled: Cancelled | None = None,
-    *,
-    profile: Profile = DEFAULT_PROFILE,
-    generation: int = 0,
-) -> Document:
-    """Read a scene file and build it. Raises what the reader and the builder raise; nothing is half open then."""
-    from rtviewer.io.registry import load_scene
-
-    if progress:
-        progress(0.0, f"reading {Path(path).name}")
-    scene = load_scene(Path(path), profile)
-    if cancelled and cancelled():
-        raise CancelledError("opening was cancelled")
-    world = build_world(scene, settings, progress, cancelled, profile=profile, generation=generation)
-    return Document(Path(path), scene, world, problems_of(world))
 
 
 def problems_of(world: World) -> tuple[Problem, ...]:

@@ -9,6 +9,8 @@ from rtviewer.errors import InvalidInputError, Violation
 from rtviewer.session.document import Document
 from rtviewer.session.image import ImageBuffer
 from rtviewer.session.jobs import Lane
+from rtviewer.session.opening import BlobDocument
+from rtviewer.session.records import CopyRecord
 from rtviewer.shade.modes import Shaded
 
 if TYPE_CHECKING:
@@ -44,6 +46,21 @@ class DocumentChanged:
 
     document: Document | None
     is_rebuild: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class BlobChanged:
+    """Another foreign blob is looked at, or none."""
+
+    blob: BlobDocument | None
+
+
+@dataclass(frozen=True, eq=False)
+class CopyMade:
+    """A copy verb is done; it is the last of ``document.copies``."""
+
+    document: Document
+    record: CopyRecord
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,4 +108,14 @@ class JobEnded:
     is_cancelled: bool = False
 
 
-Event: TypeAlias = Refused | DocumentChanged | ImageChanged | PictureChanged | LogChanged | JobProgressed | JobEnded
+Event: TypeAlias = (
+    Refused
+    | DocumentChanged
+    | BlobChanged
+    | CopyMade
+    | ImageChanged
+    | PictureChanged
+    | LogChanged
+    | JobProgressed
+    | JobEnded
+)

@@ -26,6 +26,7 @@ class Lane(StrEnum):
     LOG = "log"
     SHADE = "shade"
     PICK = "pick"
+    COPY = "copy"
     KERNELS = "kernels"
 
 

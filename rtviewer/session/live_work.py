@@ -5,10 +5,12 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from rtviewer.session.document import Document, World
 from rtviewer.session.events import (
+    DocumentChanged,
     Event,
     ImageChanged,
     JobEnded,
@@ -20,6 +22,7 @@ from rtviewer.session.events import (
 )
 from rtviewer.session.image import ImageBuffer, ImageRequest, shade_image
 from rtviewer.session.jobs import Job, JobCallbacks, JobRunner, Lane
+from rtviewer.session.opening import BlobDocument
 from rtviewer.session.raylog import RayLog, walk_pixel, walk_ray
 from rtviewer.session.state import State
 from rtviewer.session.store import Store
@@ -40,6 +43,7 @@ class LiveWork:
         self.jobs = JobRunner(threads)
         self.live = live
         self._document: Document | None = None
+        self._blob: BlobDocument | None = None
         self._image: ImageBuffer | None = None
         self._shaded: modes.Shaded | None = None
         self._log: RayLog | None = None
@@ -66,6 +70,11 @@ class LiveWork:
     @property
     def world(self) -> World | None:
         return self._document.world if self._document else None
+
+    @property
+    def blob(self) -> BlobDocument | None:
+        """The foreign blob that is looked at, beside whatever document is open."""
+        return self._blob
 
     @property
     def image(self) -> ImageBuffer | None:
@@ -112,6 +121,14 @@ class LiveWork:
         self._listeners.clear()
         self.live = False
         self.jobs.close()
+
+    def _show_rebuilt(self, document: Document) -> None:
+        """The open scene with other structures: numbers of boxes mean nothing any more, the rest stays."""
+        self._document = document
+        self.store.replace(selection=replace(self.state.selection, box=-1))
+        self._tell(DocumentChanged(document, is_rebuild=True))
+        self._request_image()
+        self._request_log()
 
     # What follows changes
 

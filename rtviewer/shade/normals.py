@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rtviewer.dxr.descs import AabbsGeometry, TrianglesGeometry
 from rtviewer.dxr.programs import IntersectionProgram
+from rtviewer.scene.primitives import transform_points
 from rtviewer.scene.scene import Scene
 
 BOX_ENTRY_KIND = 16
@@ -88,9 +89,10 @@ def _triangle_normals(geometry: TrianglesGeometry, primitive: NDArray[np.int32])
     """Object-space normals of some triangles, after the geometry transform (which may flip the winding, FACE-3)."""
     index = primitive.astype(np.int64)
     corner = index[:, None] * 3 + np.arange(3) if geometry.indices is None else geometry.indices[index]
-    points = geometry.vertices[corner].astype(np.float64)
-    if geometry.transform is not None:
-        points = points @ geometry.transform[:, :3].astype(np.float64).T + geometry.transform[:, 3]
+    points = geometry.vertices[corner]
+    if geometry.transform is not None:  # rounded as in the structure, so that a decoded structure has the same normals
+        points = transform_points(geometry.transform, points.reshape(-1, 3)).reshape(-1, 3, 3)
+    points = points.astype(np.float64)
     normals: NDArray[np.float64] = np.cross(points[:, 1] - points[:, 0], points[:, 2] - points[:, 0])
     return normals
 

@@ -191,11 +191,12 @@ class Dispatcher:
         )  # fmt: skip
         counted = np.zeros((count, len(Counter)), np.int32) if counters else None
         walk = np.zeros(state.STACK + self.stack_size * state.ENTRY_SIZE + 64, np.uint8)
-        records = settings.hit_groups.rows if settings.hit_groups is not None else np.zeros((0, 4), np.int32)
+        table = settings.hit_groups
+        records = table.rows if table is not None else np.zeros((0, 4), np.int32)
         world = self._world[0].copy()  # calls on other threads may have other tables
         _put(world, state.WORLD_RECORDS, records.ctypes.data)
-        _put(world, state.WORLD_RECORD_COUNT, len(records))
-        _put(world, state.WORLD_RECORD_STEP, 0 if settings.hit_groups and settings.hit_groups.stride == 0 else 1)
+        _put(world, state.WORLD_RECORD_COUNT, len(records) if table is not None else -1)
+        _put(world, state.WORLD_RECORD_STEP, 0 if table is not None and table.stride == 0 else 1)
         if decisions is not None:
             _put(walk, state.QUERY_DECISIONS, decisions.ctypes.data)
             _put(walk, state.QUERY_DECIDED, len(decisions))

@@ -102,6 +102,11 @@ def rows_of(candidates: Candidates, ray_count: int, row: NDArray[np.int64], slot
     )
 
 
+def ends_at_first_hit(ray_flags: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """ACC-1: whether the first committed hit of each ray ends its search."""
+    return np.asarray(ray_flags & RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH != 0, np.bool_)
+
+
 def search(
     candidates: Candidates,
     t_min: Floats,
@@ -116,7 +121,7 @@ def search(
     n = len(t_min)
     row_of, slot_of, t_end = np.full(n, -1, np.int64), np.full(n, -1, np.int64), t_max.copy()
     ended = np.zeros(n, np.bool_)
-    first_ends = (ray_flags & RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH) != 0
+    first_ends = ends_at_first_hit(ray_flags)
     counts = np.bincount(candidates.ray, minlength=n)
     starts = np.cumsum(counts) - counts
     calls: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
@@ -163,7 +168,7 @@ def possible(
     row = np.arange(len(ray))
     decision = run_any_hit(candidates.any_hit, candidates.geometry, candidates.primitive)
     accepts = candidates.opaque | (decision != IGNORED)
-    ends = (ray_flags[ray] & RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH) != 0
+    ends = ends_at_first_hit(ray_flags)[ray]
     offered = candidates.report_count > 0
     accepted: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     called: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []

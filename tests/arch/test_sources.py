@@ -156,6 +156,8 @@ RAY_FLAG_USES: dict[str, set[str]] = {
     "trace/reference_search.py": {"ACCEPT_FIRST_HIT_AND_END_SEARCH"},
     # A click in the view asks for the nearest thing, whatever its shaders would say.
     "session/selecting.py": {"FORCE_OPAQUE"},
+    # Recordings were repeated under the pipeline's skip flags.
+    "session/conformance.py": {"SKIP_TRIANGLES", "SKIP_PROCEDURAL_PRIMITIVES"},
     # The recordings log closest-hit calls.
     "session/conformance_judge.py": {"SKIP_CLOSEST_HIT_SHADER"},
     # The sentence that says which flag rejected a candidate.
@@ -186,6 +188,8 @@ BUILD_FLAG_USES: dict[str, set[str]] = {
     "build/refit.py": {"PERFORM_UPDATE"},
     # PRE-*: sizes are told from counts and flags before anything is built.
     "accel/sizes.py": {"ALLOW_UPDATE", "MINIMIZE_MEMORY", "PREFER_FAST_BUILD", "PREFER_FAST_TRACE"},
+    # A recording's second state is reached by an update, whatever the other flags.
+    "session/conformance_engines.py": {"ALLOW_UPDATE"},
     # The flag stored in a structure promises sections.
     "accel/invariants.py": {"ALLOW_UPDATE"},
 }

@@ -7,6 +7,7 @@ from PIL import Image
 from rtviewer.cli.main import COMMANDS, run
 from rtviewer.dxr.flags import RayFlag
 from rtviewer.dxr.verdicts import Counter
+from rtviewer.errors import InvalidInputError
 from rtviewer.session.image import HIT_FIELDS
 from rtviewer.shade.modes import MODES
 
@@ -95,7 +96,14 @@ def test_build_lists_every_structure(capsys, scene):
         assert keys <= set(structure)
         assert structure["current_size"] == sum(structure["bytes_by_section"].values()) or structure["current_size"] > 0
         assert structure["flags"] == "NONE"
-        assert structure["compacted_size"] is structure["prebuild"] is None
+        assert structure["compacted_size"] is None
+        assert structure["prebuild"]["result_data_max_size_in_bytes"] == structure["current_size"]
+        assert structure["prebuild"]["scratch_data_size_in_bytes"] > 0
+        assert structure["prebuild"]["update_scratch_data_size_in_bytes"] == 0
+    flags = ("--build-flags", "ALLOW_COMPACTION,ALLOW_UPDATE", "--tlas-build-flags", "ALLOW_COMPACTION")
+    for structure in answer(capsys, "build", scene, *flags)["structures"]:
+        assert 0 < structure["compacted_size"] < structure["current_size"]
+        assert (structure["prebuild"]["update_scratch_data_size_in_bytes"] > 0) == (structure["level"] == "bottom")
         assert structure["depth"] >= 1
     assert structures[1]["counts"]["primitives"] == structures[1]["counts"]["active"] == 2
 
@@ -297,6 +305,22 @@ def test_conformance_exits_with_1_on_any_mismatch(capsys, monkeypatch):
     assert answer(capsys, "conformance", "somewhere", code=1)["mismatches"] == 3
     assert run(["conformance", "somewhere"]) == 1
     assert "3 mismatches in 8 compared rays" in capsys.readouterr().out
+
+
+def test_conformance_checks_flags_by_the_profile(capsys, monkeypatch):
+    from rtviewer.cli.conformance import checked_engine
+    from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile, Tier
+    from rtviewer.session import conformance
+    from rtviewer.trace.request import TraceSettings
+
+    assert checked_engine("kernels", DEFAULT_PROFILE) == "kernels"
+    calls = []
+    monkeypatch.setattr(conformance, "ENGINES", {"kernels": lambda: lambda *arguments: calls.append(arguments)})
+    engine = checked_engine("kernels", Profile(Tier.TIER_1_0))
+    engine(None, None, TraceSettings(ray_flags=RayFlag.FORCE_OPAQUE))
+    with pytest.raises(InvalidInputError, match="RF-1"):
+        engine(None, None, TraceSettings(ray_flags=np.array([1, int(RayFlag.SKIP_TRIANGLES)], np.uint32)))
+    assert len(calls) == 1
 
 
 def test_help_lists_every_command_and_flag(capsys):

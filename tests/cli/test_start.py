@@ -87,6 +87,9 @@ def test_doctor_answers_without_a_display():
     assert report["versions"]["numpy"]
     assert report["threads"] >= 1
     assert report["kernel_cache"]["folder"]
+    assert "trimesh" not in report["versions"]  # only tests use it
+    assert report["profile"]["name"] == "tier 1.1"
+    assert "ALLOW_UPDATE" in report["profile"]["build_flags"]
     if sys.platform == "linux":
         assert report["opengl"]["available"] is False
         assert "no display" in report["opengl"]["reason"]

@@ -9,6 +9,7 @@ import pytest
 
 from rtviewer.gui.gl import camera_control
 from rtviewer.gui.gl.content import prepare
+from rtviewer.gui.gl.detail import full_counts, screen_sizes
 from rtviewer.gui.gl.geometry import (
     BoxSource,
     box_segments,
@@ -185,3 +186,19 @@ def test_a_ray_without_end_is_drawn_past_the_scene():
 def test_camera_names_do_not_outlive_a_move():
     named = replace(CAMERAS[0], name="front")
     assert camera_control.orbit(named, 1, 0).name == ""
+
+
+def test_the_largest_on_screen_are_drawn_in_full_within_the_budget():
+    near, far = np.eye(3, 4, dtype=np.float32), np.eye(3, 4, dtype=np.float32)
+    far[2, 3] = -50
+    bounds = np.array([[-1, -1, -1], [1, 1, 1]], np.float32)
+    camera = Camera((0.0, 0.0, 5.0), (0.0, 0.0, 0.0))
+    sizes = screen_sizes(camera, bounds, np.stack([far, near, far * np.float32([[4, 4, 4, 1]] * 3)]))
+    assert list(np.argsort(-sizes)) == [1, 2, 0]
+    assert np.isinf(screen_sizes(Camera((0.5, 0.0, 0.0), (0.0, 0.0, 0.0)), bounds, near[None]))[0]
+    orders, counts = full_counts([sizes, np.array([1e-6])], [100, 10], 230)
+    assert list(orders[0]) == [1, 2, 0]
+    assert counts == [2, 0]
+    assert full_counts([sizes], [1000], 10)[1] == [1]
+    assert full_counts([sizes], [1], 10)[1] == [3]
+    assert full_counts([], [], 10) == ([], [])

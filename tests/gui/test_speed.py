@@ -14,7 +14,7 @@ from rtviewer.session.events import ImageChanged, JobProgressed
 from rtviewer.session.jobs import Lane
 from tests.gui.conftest import SCENES, is_complete, open_and_settle, settle
 
-FACTOR = 4
+FACTOR = 8
 """Times the goal that still passes: 50 ms to the start, 200 ms to a coarse picture, 60 ms for a tick."""
 
 
@@ -93,7 +93,7 @@ def test_the_event_loop_turns_while_tracing(mesh, qtbot):
     ticks = Ticks()
     for i in range(10):
         window.session.set_ray_flag(RayFlag.CULL_BACK_FACING_TRIANGLES, i % 2 == 0)
-        QTest.qWait(150)
+        qtbot.wait(150)  # not QTest.qWait, which keeps the GIL and stops all workers
     qtbot.waitUntil(lambda: is_complete(window), timeout=30_000)
     median, p99, longest = ticks.percentile(50), ticks.percentile(99), max(ticks.gaps) * 1e3
     print(f"tick median {median:.1f} ms, p99 {p99:.0f} ms, longest {longest:.0f} ms")

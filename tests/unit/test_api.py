@@ -60,6 +60,33 @@ def test_the_documented_example(tmp_path):
     assert not world.trace(behind, size=(64, 36), ray_flags=rt.RayFlag.CULL_BACK_FACING_TRIANGLES).hit.any()
     typed = world.explain(origin=(0.5, 0.25, 3), direction=(0, 0, -2))
     assert typed.result.t == 1.5
+    world.trace(camera, size=(64, 36))
+    same = world.explain(pixel=(32, 18), camera=camera)  # of the last picture
+    assert (same.size, same.result.t) == ((64, 36), log.result.t)
+
+
+def test_structures_are_copied_saved_and_opened(tmp_path):
+    path = tmp_path / "pane.obj"
+    path.write_text("v -1 -1 0\nv 1 -1 0\nv 1 1 0\nv -1 1 0\nf 1 2 3 4\n")
+    world = rt.open_world(path, rt.BuildFlag.ALLOW_COMPACTION)
+    blas = world.blases[0]
+    assert rt.compact(blas).size == rt.compacted_size(blas) < blas.size
+    blob = rt.serialize(world.tlas)
+    assert len(blob) == rt.serialized_size(world.tlas)
+    assert rt.describe_blob(blob).pointer_count == 1
+    assert rt.deserialize(blob, address=256).address == 256
+    assert len(rt.decode(blas)) == rt.decoded_size(blas)
+    assert isinstance(rt.read_decode(rt.decode(blas)), rt.DecodedBlas)
+    assert np.array_equal(rt.clone(blas).data, blas.data)
+    world.save(tmp_path / "pane.rtcap")
+    again = rt.open_world(tmp_path / "pane.rtcap")
+    assert np.array_equal(again.trace(size=(32, 18)).t, world.trace(size=(32, 18)).t)
+    with pytest.raises(rt.RtviewerError, match="not built again"):
+        rt.open_world(tmp_path / "pane.rtcap", rt.BuildFlag.ALLOW_UPDATE)
+    (tmp_path / "tlas.rtblob").write_bytes(blob.tobytes())
+    (tmp_path / "blas.rtblob").write_bytes(rt.serialize(blas).tobytes())
+    alone = rt.open_world(tmp_path / "tlas.rtblob", bottom_levels=[tmp_path / "blas.rtblob"])
+    assert alone.trace(world.scene.camera, size=(32, 18)).hit.any()
 
 
 def test_without_a_camera_the_scenes_own_or_the_fitting_one_is_used(tmp_path):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rtviewer.dxr.programs import IntersectionProgram
 from rtviewer.dxr.verdicts import VERDICTS, EventKind, Verdict
 from rtviewer.gui.gl.boxes import BoxesItem
+from rtviewer.gui.gl.detail import full_counts, screen_sizes
 from rtviewer.gui.gl.geometry import (
     BOX_ROW,
     CODE_COUNT,
@@ -42,8 +43,9 @@ from rtviewer.shade.palettes import index_colours
 
 SOFTWARE_BOX_BUDGET = 4096
 HARDWARE_BOX_BUDGET = 500_000
-MOVING_TRIANGLES = 120_000
-"""Triangles drawn while the camera moves, in software."""
+MOVING_TRIANGLES = 40_000
+STILL_TRIANGLES = 250_000
+"""Triangles of instances drawn in full in software, while the camera moves and when it rests (about 70 ms)."""
 MAX_CANDIDATES = 2000
 IDENTITY = np.eye(3, 4, dtype=np.float32)
 
@@ -83,6 +85,9 @@ class SceneContent:
         self.theme: Theme | None = None
         self.settings = ViewSettings()
         self.meshes: list[MeshItem] = []
+        self.full_instances: tuple[int, int] | None = None
+        """Instances drawn in full, and all shown, when not all are drawn in full."""
+        self.draws_everything = False
         self.boxes = BoxesItem()
         self.instance_boxes = BoxesItem()
         self.highlight = SegmentsItem(through=True)
@@ -153,13 +158,7 @@ class SceneContent:
         prepared = self.prepared
         assert prepared is not None
         scope = self.settings.scope
-        for blas, item in enumerate(self.meshes):
-            transforms, numbers = self._shown_instances(blas)
-            rows = np.empty(len(transforms), INSTANCE_ROW)
-            rows["rows"] = transforms
-            rows["tint"] = self._tints(numbers)
-            item.set_instances(rows)
-            item.fill, item.wire = self.settings.show_geometry, self.settings.show_wireframe
+        self._place_meshes(STILL_TRIANGLES)
         self.view.bounds = self.scope_bounds()
         if scope == TOP_LEVEL:
             roots = [blas.bounds for blas in prepared.world.blases]
@@ -172,6 +171,30 @@ class SceneContent:
         self.instance_boxes.set_boxes(BoxSet(rows, 0, np.array([0, len(rows)]), 1, len(rows), False))
         self.boxes.set_boxes(None)
         self.show_boxes()
+
+    def _place_meshes(self, budget: int) -> None:
+        """Upload the instances shown; in software the largest on screen first, as many in full as ``budget`` allows."""
+        prepared = self.prepared
+        assert prepared is not None
+        shown = [self._shown_instances(blas) for blas in range(len(self.meshes))]
+        everything = sum(item.triangle_count * len(t) for item, (t, _) in zip(self.meshes, shown, strict=True))
+        orders: list[NDArray[np.int64]] | None = None
+        counts: list[int] = []
+        if self.view.is_software and everything > budget and not self.draws_everything:
+            sizes = [
+                screen_sizes(self.view.camera, blas.bounds, transforms)
+                for blas, (transforms, _) in zip(prepared.world.blases, shown, strict=True)
+            ]
+            orders, counts = full_counts(sizes, [item.triangle_count for item in self.meshes], budget)
+        self.full_instances = (sum(counts), sum(len(t) for t, _ in shown)) if orders is not None else None
+        for blas, (item, (transforms, numbers)) in enumerate(zip(self.meshes, shown, strict=True)):
+            order = orders[blas] if orders is not None else slice(None)
+            rows = np.empty(len(transforms), INSTANCE_ROW)
+            rows["rows"] = transforms[order]
+            rows["tint"] = self._tints(numbers[order])
+            item.set_instances(rows)
+            item.full_count = counts[blas] if orders is not None else None
+            item.fill, item.wire = self.settings.show_geometry, self.settings.show_wireframe
 
     def scope_bounds(self) -> NDArray[np.float64] | None:
         """What is shown: the world, or one bottom level in object space."""
@@ -208,7 +231,14 @@ class SceneContent:
             self.boxes.set_boxes(boxes)
         self.boxes.set_levels(low, high)
         self.boxes.setVisible(self.settings.show_boxes)
-        self.view.set_counts(self._count_text(boxes))
+        lines = [self._count_text(boxes), self._detail_text()]
+        self.view.set_counts("\n".join(line for line in lines if line))
+
+    def _detail_text(self) -> str:
+        if self.full_instances is None or not (self.settings.show_geometry or self.settings.show_wireframe):
+            return ""
+        full, shown = self.full_instances
+        return f"{full:,} of {shown:,} instances in full, smaller ones as their boxes" if full < shown else ""
 
     def _count_text(self, boxes: BoxSet) -> str:
         if not self.settings.show_boxes:
@@ -221,7 +251,7 @@ class SceneContent:
         from_level = min(max(self.settings.depth_low, 0), deepest)
         wanted = self.settings.depth_high if self.settings.depth_high >= 0 else boxes.level_count - 1
         cut = boxes.budget_spent and wanted >= boxes.last_level
-        why = f" · drawing stops at {self.box_budget:,}" if cut else ""
+        why = f"\ndrawing stops at {self.box_budget:,} boxes" if cut else ""
         return f"shown {last - first:,} of {boxes.total:,} boxes, depth {from_level}–{deepest}{why}"
 
     # Selection
@@ -344,15 +374,25 @@ class SceneContent:
             else base[None].repeat(len(numbers), 0)
         )
 
+    def draw_everything(self) -> None:
+        """Spare no instance, however long a frame takes: for pictures that nobody waits for."""
+        self.draws_everything = True
+        if self.prepared is not None:
+            self._full()
+            self._place()
+
     def _coarse(self) -> None:
-        if self.view.is_software:
-            share = MOVING_TRIANGLES // max(len(self.meshes), 1)
+        if self.view.is_software and self.prepared is not None:
             for item in self.meshes:
-                item.budget = max(share, 500)
+                item.budget = MOVING_TRIANGLES
+            self._place_meshes(MOVING_TRIANGLES)
 
     def _full(self) -> None:
         for item in self.meshes:
             item.budget = None
+        if self.view.is_software and self.prepared is not None:
+            self._place_meshes(STILL_TRIANGLES)
+            self.show_boxes()
 
 
 def primitive_corners(world: World, selection: Selection) -> NDArray[np.float32] | None:

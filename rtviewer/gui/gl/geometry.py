@@ -178,6 +178,11 @@ def procedural_soup(structure: Structure, *, spheres: bool) -> NDArray[np.float3
     if spheres and len(low) <= 4096:
         centre, radius = (low + high) / 2, (high - low).min(1) / 2
         return (centre[:, None, None] + radius[:, None, None, None] * _sphere()[None]).reshape(-1, 3, 3)
+    return box_soup(low, high)
+
+
+def box_soup(low: NDArray[np.float32], high: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(12 n, 3, 3) float32: the faces of n boxes, given by (n, 3) corners."""
     corner = np.array([[c & 1, c >> 1 & 1, c >> 2 & 1] for c in range(8)], np.float32)
     corners = low[:, None] + corner[None] * (high - low)[:, None]
     return np.ascontiguousarray(corners[:, _FACES].reshape(-1, 3, 3), np.float32)

@@ -6,13 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 from OpenGL import GL
 
-from rtviewer.gui.gl.geometry import INSTANCE_ROW
+from rtviewer.gui.gl.geometry import INSTANCE_ROW, box_soup
 from rtviewer.gui.gl.item import SceneItem
 from rtviewer.gui.theme import rgba
 
 
 class MeshItem(SceneItem):
-    """``budget``: triangles drawn while the camera moves; the soup is mixed so that a part of it shows all of it."""
+    """``full_count``: instances drawn in full, the first ones; the others as solid boxes. None for all.
+
+    ``budget``: triangles of one instance drawn while the camera moves; the soup is mixed, so a part shows all of it.
+    """
 
     vertex_shader = "mesh.vert"
     fragment_shader = "mesh.frag"
@@ -25,12 +28,18 @@ class MeshItem(SceneItem):
         self.wire = False
         self.wire_colour = rgba("#000000")
         self.budget: int | None = None
+        self.full_count: int | None = None
+        self._box_triangles = 0
         self.setGLOptions("opaque")
 
     def set_mesh(self, soup: NDArray[np.float32]) -> None:
         """(n, 3, 3) float32: corners of n triangles in object space."""
         self.triangle_count = len(soup)
         self.upload("soup", soup)
+        low, high = (soup.min((0, 1)), soup.max((0, 1))) if len(soup) else (np.zeros(3), np.zeros(3))
+        box = box_soup(low[None].astype(np.float32), high[None].astype(np.float32))
+        self._box_triangles = len(box)
+        self.upload("box", box)
 
     def set_instances(self, rows: NDArray[np.void]) -> None:
         """INSTANCE_ROW rows."""
@@ -40,10 +49,8 @@ class MeshItem(SceneItem):
     def draw(self) -> None:
         if not (self.triangle_count and self.instance_count and (self.fill or self.wire)):
             return
-        triangles, instances = self.triangle_count, self.instance_count
-        if self.budget is not None and triangles * instances > self.budget:
-            triangles = max(min(triangles, self.budget // instances), min(triangles, 12))
-            instances = max(min(instances, self.budget // triangles), 1)
+        in_full = self.instance_count if self.full_count is None else min(self.full_count, self.instance_count)
+        triangles = self.triangle_count if self.budget is None else min(self.triangle_count, self.budget)
         view = self.view()
         self.set_matrix("world_to_view", view.world_to_view())
         self.set_matrix("view_to_clip", view.view_to_clip())
@@ -51,7 +58,13 @@ class MeshItem(SceneItem):
         self.set_switch("wire", self.wire)
         self.set_vector("wire_colour", *self.wire_colour)
         self.set_vector("pixel_ratio", view.devicePixelRatioF())
-        self.point_attributes("soup", [(0, 3, 0)], 12, 0, 0)
+        self._draw("soup", triangles, 0, in_full)
+        self._draw("box", self._box_triangles, in_full, self.instance_count)
+
+    def _draw(self, buffer: str, triangles: int, first: int, last: int) -> None:
+        if last <= first:
+            return
+        self.point_attributes(buffer, [(0, 3, 0)], 12, 0, 0)
         fields = [(1, 4, 0), (2, 4, 16), (3, 4, 32), (4, 3, 48)]
-        self.point_attributes("instances", fields, INSTANCE_ROW.itemsize, 0, 1)
-        GL.glDrawArraysInstanced(GL.GL_TRIANGLES, 0, 3 * triangles, instances)
+        self.point_attributes("instances", fields, INSTANCE_ROW.itemsize, first * INSTANCE_ROW.itemsize, 1)
+        GL.glDrawArraysInstanced(GL.GL_TRIANGLES, 0, 3 * triangles, last - first)

@@ -118,10 +118,12 @@ class SceneView(gl.GLViewWidget):
 
     def set_caption(self, text: str) -> None:
         self.caption.setText(text)
+        self.caption.setVisible(bool(text))
         self._place_labels()
 
     def set_counts(self, text: str) -> None:
         self.counts.setText(text)
+        self.counts.setVisible(bool(text))
         self._place_labels()
 
     def overlays(self) -> list[QLabel]:

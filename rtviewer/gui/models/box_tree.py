@@ -174,4 +174,4 @@ class BoxTreeModel(QAbstractItemModel):
             return f"{kind} {box:,}"
         if column == 1:
             return f"{len(self._leaf_items(box)) if leaf else int(tree.child_count[box]):,}"
-        return f"{surface_area(tree, box):.4g}"
+        return f"{surface_area(tree, box):.3g}"

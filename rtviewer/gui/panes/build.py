@@ -123,14 +123,17 @@ class BuildPane(Pane):
             grid.addWidget(label(text, "muted", tip), 0, column, side)
             grid.setColumnStretch(column, 1 if column else 0)
         self.costs = {}
-        for row, (level, title, _) in enumerate(LEVELS, 1):
-            grid.addWidget(label(title), row, 0)
+        self.changes = {}
+        for row, (level, title, _) in enumerate(LEVELS):
+            grid.addWidget(label(title), 2 * row + 1, 0)
+            grid.addWidget(label("against before", "muted", "Change against the build before this one"), 2 * row + 2, 0)
             for column in range(1, 4):
-                cell = label("–")
-                cell.setFont(monospaced())
-                cell.setAlignment(Qt.AlignmentFlag.AlignRight)
-                self.costs[level, column] = cell
-                grid.addWidget(cell, row, column)
+                for cells, role, place in ((self.costs, "", 2 * row + 1), (self.changes, "muted", 2 * row + 2)):
+                    cell = label("–", role)
+                    cell.setFont(monospaced(-1))
+                    cell.setAlignment(Qt.AlignmentFlag.AlignRight)
+                    cells[level, column] = cell
+                    grid.addWidget(cell, place, column)
         return grid
 
     def _show(self, state: State) -> None:
@@ -181,11 +184,10 @@ class BuildPane(Pane):
             for column, text in enumerate(values, 1):
                 self.costs[level, column].setText(text)
             for column, field in enumerate(("seconds", "size", "sah"), 1):
-                tip = "The build before: none of this scene"
+                change = "–"
                 if new is not None and old is not None:
-                    change = format_change(getattr(new, field), getattr(old, field)) or "no change"
-                    tip = f"Against the build before: {change}"
-                self.costs[level, column].setToolTip(tip)
+                    change = format_change(getattr(new, field), getattr(old, field)) or "same"
+                self.changes[level, column].setText(change)
 
     def retint(self, theme: Theme) -> None:
         self.rebuild.setIcon(self.appearance.icon("mdi6.hammer-wrench"))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from PySide6.QtCore import QModelIndex, QSize, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QStackedLayout, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QStackedLayout, QToolButton, QVBoxLayout, QWidget
 
 from rtviewer.dxr.verdicts import EventKind
 from rtviewer.gui.binding import listen, quiet
 from rtviewer.gui.models.events import END, EventsModel
 from rtviewer.gui.panes.pane import Pane, PaneContext, label
 from rtviewer.gui.theme import FAMILIES, FAMILY_ICONS, FAMILY_WORDS, Theme, monospaced
+from rtviewer.gui.widgets.elided_label import ElidedLabel
 from rtviewer.gui.widgets.table import fit_columns, make_table
 from rtviewer.session.events import LogChanged
 from rtviewer.session.raylog import RayLog, hit_kind_text
@@ -48,10 +49,8 @@ class RayLogPane(Pane):
         self.table.selectionModel().currentRowChanged.connect(self._row_chosen)
         self.result = label("", wrap=True)
         self.result.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.ray = label("", "muted")
+        self.ray = ElidedLabel()
         self.ray.setFont(monospaced(-1))
-        self.ray.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.ray.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.empty = label(EMPTY, "empty")
         content = QWidget()
         column = QVBoxLayout(content)

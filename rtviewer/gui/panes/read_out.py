@@ -130,9 +130,9 @@ class ReadOut(Pane):
         hits = result.hits
         hit = bool(hits.hit[0])
         texts = {
-            "Pixel": f"{pixel[0]}, {pixel[1]}",
+            "Pixel": f"{pixel[0]},{pixel[1]}",
             "t": f"{float(hits.t[0]):.6g}" if hit else "miss",
-            "Hit kind": hit_kind_text(int(hits.hit_kind[0])).split(" (")[0] if hit else BLANK,
+            "Hit kind": hit_kind_text(int(hits.hit_kind[0])).split(" ")[0] if hit else BLANK,
             "u": f"{hits.attributes[0, 0]:.4f}" if hit else BLANK,
             "v": f"{hits.attributes[0, 1]:.4f}" if hit else BLANK,
             "Instance": str(int(hits.instance_index[0])) if hit else BLANK,

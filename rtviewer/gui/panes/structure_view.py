@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
 
 from rtviewer.gui.binding import follow, listen, quiet
 from rtviewer.gui.gl import camera_control
@@ -11,6 +11,7 @@ from rtviewer.gui.gl.content import Prepared, SceneContent
 from rtviewer.gui.gl.scene_view import SceneView
 from rtviewer.gui.panes.pane import STRIP_HEIGHT, Pane, PaneContext, label
 from rtviewer.gui.theme import Theme
+from rtviewer.gui.widgets.elided_label import ElidedLabel
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.session.document import TOP_LEVEL
 from rtviewer.session.events import DocumentChanged, LogChanged
@@ -73,9 +74,7 @@ class StructureView(Pane):
         self.low.valueChanged.connect(self._depth_typed)
         self.high.valueChanged.connect(self._depth_typed)
         line.insertWidget(2, label("to", "muted"))
-        self.selected = label("", "muted")
-        self.selected.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self.selected.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.selected = ElidedLabel()
         line.addWidget(self.selected, 1)
         return strip
 

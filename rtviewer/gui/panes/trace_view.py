@@ -72,6 +72,10 @@ class TraceView(Pane):
         self.canvas.scene().sigMouseClicked.connect(self._clicked)
         self.empty = label(EMPTY, "empty", wrap=True)
         self.empty.setParent(self.canvas)
+        self.caption = label("", "overlay")
+        self.caption.setParent(self.canvas)
+        self.caption.move(10, 10)
+        self.caption.hide()
         self.read_out = ReadOut(context)
         """Stands below both views: the window places it."""
         column = QVBoxLayout(self)
@@ -98,7 +102,6 @@ class TraceView(Pane):
         line = QHBoxLayout(strip)
         line.setContentsMargins(8, 3, 8, 3)
         line.setSpacing(6)
-        self.title_label = label("", "muted")
         self.legend = LegendBar()
         self.palette_box = self._combo("Palette", "Palette of heat maps", [(name, name) for name in PALETTES])
         self.palette_box.activated.connect(lambda _: self.session.set_palette(self.palette_box.currentData()))
@@ -109,7 +112,6 @@ class TraceView(Pane):
         )  # fmt: skip
         self.range_box.activated.connect(lambda _: self._range_chosen())
         self.low, self.high = self._end("Range low"), self._end("Range high")
-        line.addWidget(self.title_label)
         line.addWidget(self.legend, 1)
         for widget in (self.palette_box, self.range_box, self.low, self.high):
             line.addWidget(widget)
@@ -128,11 +130,11 @@ class TraceView(Pane):
         box = QDoubleSpinBox()
         box.setAccessibleName(name)
         box.setToolTip(name)
-        box.setDecimals(3)
+        box.setDecimals(2)
         box.setRange(-1e9, 1e9)
         box.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
         box.setKeyboardTracking(False)
-        box.setFixedWidth(76)
+        box.setFixedWidth(56)
         box.valueChanged.connect(lambda _: self._end_typed())
         return box
 
@@ -151,6 +153,7 @@ class TraceView(Pane):
             self.read_out.show_pixel(None, None)
         if not is_open:
             self.legend.set_legend(None)
+            self.caption.hide()
 
     def _picture_changed(self, event: PictureChanged) -> None:
         shaded, buffer = event.shaded, event.buffer
@@ -159,8 +162,10 @@ class TraceView(Pane):
         if self._whole_size != (buffer.width, buffer.height):
             self._whole_size = (buffer.width, buffer.height)
             self.canvas.show_whole(buffer.width, buffer.height)
-        self.title_label.setText(shaded.mode.label + (f" ({shaded.mode.unit})" if shaded.mode.unit else ""))
-        self.title_label.setToolTip(shaded.mode.tooltip)
+        self.caption.setText(shaded.mode.label + (f" ({shaded.mode.unit})" if shaded.mode.unit else ""))
+        self.caption.setToolTip(shaded.mode.tooltip)
+        self.caption.adjustSize()
+        self.caption.show()
         self.legend.set_legend(shaded.legend)
         if self.session.state.image.range_kind is not RangeKind.FIXED:
             with quiet(self.low, self.high):

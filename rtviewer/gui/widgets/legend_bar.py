@@ -17,13 +17,13 @@ class LegendBar(QWidget):
         self.legend: Legend | None = None
         self.setAccessibleName("Legend")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setMinimumWidth(120)
+        self.setMinimumWidth(64)
 
     def sizeHint(self) -> QSize:
         return QSize(240, BAR_HEIGHT + self.fontMetrics().height() + 6)
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(120, self.sizeHint().height())
+        return QSize(64, self.sizeHint().height())
 
     def set_legend(self, legend: Legend | None) -> None:
         self.legend = legend

@@ -229,27 +229,46 @@ class Lab:
     # --- rays -----------------------------------------------------------------------------------------------------
 
     def trace(self, tlas: int, origin: object = ORIGIN, direction: object = FORWARD, **settings: Any) -> Hits:
-        origins, directions = np.broadcast_arrays(np.atleast_2d(np.float32(origin)), np.float32(direction))
-        rays = RayBatch.make(origins, directions)
+        both = np.broadcast_arrays(np.atleast_2d(np.float32(origin)), np.float32(direction))
+        rays = RayBatch.make(*(part.copy() for part in both))
         return self.device.trace(tlas, rays, TraceSettings(**settings)).hits
 
     # --- what must fail -------------------------------------------------------------------------------------------
 
     @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Whatever the block raises, it leaves every byte and every state as it was."""
+        before = {b.address: (b.state, b.read()) for b in self.device.buffers}
+        try:
+            yield
+        finally:
+            assert before == {b.address: (b.state, b.read()) for b in self.device.buffers if b.address in before}
+
+    @contextmanager
     def refused(self, *rules: str) -> Iterator[list[InvalidInputError]]:
         """The block must raise exactly these rules, in this order, and change no byte of any buffer."""
-        before = {b.address: b.read() for b in self.device.buffers}
-        states = {b.address: b.state for b in self.device.buffers}
         caught: list[InvalidInputError] = []
-        with pytest.raises(InvalidInputError) as raised:
+        with pytest.raises(InvalidInputError) as raised, self.unchanged():
             yield caught
         caught.append(raised.value)
         assert raised.value.rules == rules, str(raised.value)
         for one in raised.value.violations:
             assert one.message
             assert f"[{one.rule}]" in str(raised.value)
-        assert before == {b.address: b.read() for b in self.device.buffers if b.address in before}
-        assert states == {b.address: b.state for b in self.device.buffers if b.address in states}
+
+    @contextmanager
+    def refused_only(self, rule: str) -> Iterator[None]:
+        """As ``refused``, with one rule broken any number of times."""
+        with pytest.raises(InvalidInputError) as raised, self.unchanged():
+            yield
+        assert set(raised.value.rules) == {rule}, str(raised.value)
+
+    @contextmanager
+    def refused_with(self, rule: str) -> Iterator[None]:
+        """As ``refused``, with this rule among those broken."""
+        with pytest.raises(InvalidInputError) as raised, self.unchanged():
+            yield
+        assert rule in raised.value.rules, str(raised.value)
 
     def warned(self) -> list[str]:
         """Rules warned of since the last question."""

@@ -14,7 +14,8 @@ from pydantic.fields import FieldInfo
 
 import rtviewer.io
 from rtviewer.io import scene_models as models
-from rtviewer.io.registry import FORMATS, load_scene
+from rtviewer.io import structure_set
+from rtviewer.io.registry import FORMATS, STRUCTURE_SUFFIXES, load_scene
 
 README = Path(rtviewer.io.__file__).with_name("README.md").read_text("utf-8")
 TABLES: dict[str, type[BaseModel]] = {
@@ -96,6 +97,20 @@ def test_every_model_has_a_table() -> None:
 def test_readme_lists_every_format() -> None:
     for kind in FORMATS:
         assert f"| {kind.name} | {' '.join(f'`{s}`' for s in kind.suffixes)} |" in README
+    for name, suffixes in STRUCTURE_SUFFIXES.items():
+        assert f"| {name} | {' '.join(f'`{s}`' for s in suffixes)} |" in README
+
+
+def test_readme_has_every_key_of_the_manifest() -> None:
+    table = README.split("| `manifest.json` | |\n")[1].split("\n\n")[0]
+    for model in (
+        structure_set.Manifest,
+        structure_set.StructureEntry,
+        structure_set.CameraEntry,
+        structure_set.BuildEntry,
+    ):
+        for field in model.model_fields:
+            assert f"`{field}`" in table, field
 
 
 def test_the_example_loads(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from rtviewer.dxr.descs import AabbsGeometry, TrianglesGeometry
+from rtviewer.dxr.formats import IndexFormat, VertexFormat
+from rtviewer.dxr.shader_table import ABSENT, AS_GIVEN, PROCEDURAL, TRIANGLES, HitGroupTable, HitGroupType
 from rtviewer.errors import FileFormatError
-from rtviewer.io.recording import address_of, read_recorded_result, read_recording
+from rtviewer.io.recording import address_of, read_recorded_result, read_recording, recorded_prefixes
 
 DRIVER = Path(__file__).parents[2] / "golden" / "driver"
 Arrays = dict[str, np.ndarray]
@@ -33,25 +35,106 @@ def test_a_scene() -> None:
     arrays = load("scenes", "fuzz_a")
     assert recording.name == "fuzz_a"
     assert len(recording) == 4000
-    assert [len(blas.geometries) for blas in recording.blases] == [3, 2, 1, 2, 2]
-    first, procedural = recording.blases[0].geometries[1], recording.blases[3].geometries[0]
+    assert [len(blas.geometries) for blas in recording.first.blases] == [3, 2, 1, 2, 2]
+    first, procedural = recording.first.blases[0].geometries[1], recording.first.blases[3].geometries[0]
     assert isinstance(first, TrianglesGeometry)
     np.testing.assert_array_equal(first.transform, arrays["b0g1_transform"])  # type: ignore[arg-type]
     np.testing.assert_array_equal(first.indices, arrays["b0g1_indices"])  # type: ignore[arg-type]
-    assert recording.blases[1].geometries[1].indices is None  # type: ignore[union-attr]
+    assert recording.first.blases[1].geometries[1].indices is None  # type: ignore[union-attr]
     assert isinstance(procedural, AabbsGeometry)
     assert int(procedural.flags) == 3
     np.testing.assert_array_equal(recording.settings.ray_flags, arrays["ray_flags"])
     expected = [address_of(b) for b in arrays["instance_blas"]]
-    assert recording.instances.blas_address.tolist() == expected
-    assert (recording.needs_update, recording.record_types) == (False, (0, 1))
+    assert recording.first.instances.blas_address.tolist() == expected
+    assert recording.second is None
+    assert recording.records == (TRIANGLES, PROCEDURAL)
+    assert recording.settings.hit_groups == HitGroupTable.of([TRIANGLES, PROCEDURAL])
 
 
-def test_what_a_scene_needs() -> None:
-    recording = read_recording(DRIVER / "scenes" / "fuzz_f.npz")
-    assert recording.needs_update
-    assert recording.vertex_formats > {"float3", "half2", "snorm16x4"}
-    assert len(recording.record_types) > 2
+def test_hit_groups_and_vertex_formats() -> None:
+    recording, arrays = read_recording(DRIVER / "scenes" / "fuzz_f.npz"), load("scenes", "fuzz_f")
+    assert len(recording.records) == len(arrays["sbt_group_type"]) == 64
+    for group, record in zip(arrays["sbt_group_type"], recording.records, strict=True):
+        procedural, null = group in (1, 5, 7, 8), group == 6
+        expected = HitGroupType.PROCEDURAL_PRIMITIVE if procedural else HitGroupType.TRIANGLES
+        assert record.type == (HitGroupType.NULL if null else expected)
+        assert (record.any_hit == AS_GIVEN) == (group in (0, 1, 3, 8))
+        assert record.closest_hit == (group in (0, 1, 2, 7))
+        assert record.intersection == (AS_GIVEN if procedural else ABSENT)
+    np.testing.assert_array_equal(recording.record_user, arrays["sbt_user"])
+    formats = {(g.vertex_format, g.index_format) for g in recording.first.blases[1].geometries}  # type: ignore[union-attr]
+    assert {f for f, _ in formats} >= {VertexFormat.R16G16_FLOAT, VertexFormat.R16G16B16A16_SNORM}
+    assert {i for _, i in formats} <= set(IndexFormat)
+
+
+def test_the_second_state() -> None:
+    recording, arrays = read_recording(DRIVER / "scenes" / "fuzz_f.npz"), load("scenes", "fuzz_f")
+    after = recording.in_second_state
+    assert (after.second, after.rays) == (None, recording.rays)
+    first, second = recording.first.blases, after.first.blases
+    np.testing.assert_array_equal(second[0].geometries[1].vertices, arrays["b0g1_vertices_update"])  # type: ignore[union-attr]
+    assert first[0].geometries[1].vertex_format == second[0].geometries[1].vertex_format  # type: ignore[union-attr]
+    np.testing.assert_array_equal(second[0].geometries[0].vertices, first[0].geometries[0].vertices)  # type: ignore[union-attr]
+    np.testing.assert_array_equal(second[4].geometries[0].aabbs, arrays["b4g0_aabbs_update"])  # type: ignore[union-attr]
+    np.testing.assert_array_equal(after.first.blas_of, arrays["instance_blas_update"])
+    np.testing.assert_array_equal(after.first.instances.contribution, arrays["instance_sbt_offset_update"])
+    with pytest.raises(ValueError, match="no second state"):
+        after.in_second_state  # noqa: B018
+
+
+def test_prefixes_of_answers() -> None:
+    assert recorded_prefixes(DRIVER / "results" / "fuzz_a.npz") == []
+    assert recorded_prefixes(DRIVER / "results" / "fuzz_f.npz") == ["state2__"]
+    expected = ["pipe_skip_aabbs__", "pipe_skip_triangles__"]
+    assert recorded_prefixes(DRIVER / "results" / "mixed_triangles_procedural.npz") == expected
+
+
+def other_bytes(arrays: Arrays) -> None:
+    raw = arrays["b1g2_vertices_raw"].copy()
+    raw[5, 0] ^= 1
+    arrays["b1g2_vertices_raw"] = raw
+
+
+def short_rows(arrays: Arrays) -> None:
+    arrays["b1g2_vertices_raw"] = arrays["b1g2_vertices_raw"][:, :4]
+
+
+def fewer_updated_vertices(arrays: Arrays) -> None:
+    arrays["b0g1_vertices_update"] = np.delete(arrays["b0g1_vertices_update"], -1, 0)
+
+
+def fewer_updated_boxes(arrays: Arrays) -> None:
+    arrays["b4g0_aabbs_update"] = arrays["b4g0_aabbs_update"][:-1]
+
+
+def no_such_group(arrays: Arrays) -> None:
+    arrays["sbt_group_type"] = np.full_like(arrays["sbt_group_type"], 9)
+
+
+def no_such_second_blas(arrays: Arrays) -> None:
+    arrays["instance_blas_update"] = arrays["instance_blas_update"] + 99
+
+
+@pytest.mark.rule("VF-1", "VF-2", "UPD-8")
+@pytest.mark.parametrize(
+    ("change", "field", "text"),
+    [
+        (other_bytes, "b1g2_vertices_raw", "vertex 5"),
+        (short_rows, "b1g2_vertices_raw", "GEO-6"),
+        (fewer_updated_vertices, "b0g1_vertices_update", "UPD-8"),
+        (fewer_updated_boxes, "b4g0_aabbs_update", "UPD-8"),
+        (no_such_group, "sbt_group_type", "0 to 8"),
+        (no_such_second_blas, "instance_blas_update", "no such BLAS"),
+    ],
+)
+def test_damaged_formats_states_and_records_are_named(
+    tmp_path: Path, change: Callable[[Arrays], None], field: str, text: str
+) -> None:
+    arrays = load("scenes", "fuzz_f")
+    change(arrays)
+    with pytest.raises(FileFormatError, match=text) as caught:
+        read_recording(written(tmp_path, arrays))
+    assert caught.value.field == field
 
 
 def test_a_result() -> None:

@@ -16,11 +16,11 @@ from rtviewer.session.document import (
     build_world,
     camera_named,
     check_build_settings,
-    load_document,
     problems_of,
     scene_rays,
     unavailable_build_flags,
 )
+from rtviewer.session.opening import load_document
 from rtviewer.session.state import BuildSettings
 
 

@@ -65,7 +65,7 @@ class _Strict(BaseModel):
 
 
 class StructureEntry(_Strict):
-    name: str = Field(max_length=1000)
+    name: str
     file: str
     level: str = Field(pattern="^(top|bottom)$")
     address: int = Field(ge=0, lt=1 << 63)
@@ -135,14 +135,26 @@ def _member(kind: type[AnyHitProgram] | type[IntersectionProgram], name: str) ->
 
 
 def manifest_of(content: StructureSet) -> bytes:
-    """``manifest.json`` of a set; the same set gives the same bytes. Raises RtviewerError for more structures than a
-    manifest may list."""
+    """``manifest.json`` of a set; the same set gives the same bytes.
+
+    Raises RtviewerError for more structures than a manifest may list, and for values that a reader would refuse.
+    """
     if len(content.structures) > MAX_STRUCTURES:
         count = len(content.structures)
         raise RtviewerError(f"{count:,} structures cannot be written: a manifest lists at most {MAX_STRUCTURES:,}")
+    try:
+        manifest = _manifest(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise RtviewerError(f"{content.name} cannot be written: {error.title}.{place}: {first['msg']}") from error
+    return (json.dumps(manifest.model_dump(), indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def _manifest(content: StructureSet) -> Manifest:
     names = content.geometry_names or ((),) * len(content.blases)
     geometries = [*([()] if content.tlas is not None else []), *names]
-    manifest = Manifest(
+    return Manifest(
         format=FORMAT,
         version=FORMAT_VERSION,
         name=content.name,
@@ -169,7 +181,6 @@ def manifest_of(content: StructureSet) -> bytes:
         intersection=content.intersection.name,
         build=BuildEntry(blas_flags=int(content.blas_flags), tlas_flags=int(content.tlas_flags)),
     )  # fmt: skip
-    return (json.dumps(manifest.model_dump(), indent=2, ensure_ascii=False) + "\n").encode("utf-8")
 
 
 def file_names(content: StructureSet) -> list[str]:

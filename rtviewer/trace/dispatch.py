@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtviewer.accel.layout import SectionKind
+from rtviewer.accel.layout import STATE_DEHYDRATED, SectionKind
 from rtviewer.accel.structure import Structure
 from rtviewer.dxr.flags import GeometryFlag, PipelineFlag, RayFlag
 from rtviewer.dxr.layouts import low_24
@@ -74,6 +74,10 @@ class Dispatcher:
                 field = f"{self.tlas.name or 'TLAS'}.AccelerationStructure"
                 text = "an instance refers to an address where no bottom-level structure lives"
                 raise InvalidInputError([violation("BLD-10", text, field=field, value=f"{int(address):#x}")], "trace")
+            if int(blas.header["state"]) == STATE_DEHYDRATED:
+                text = "a dehydrated structure must be rehydrated before it is traced"
+                field = f"{self.tlas.name or 'TLAS'}.AccelerationStructure"
+                raise InvalidInputError([violation("XB-5", text, field=field, value=f"{int(address):#x}")], "trace")
             used[int(address)] = blas
         return used
 

@@ -1,19 +1,17 @@
-"""Copies and postbuild infos by addresses: modes, sizes, blobs, pointers, foreign bytes."""
+"""Copies and postbuild infos by addresses: modes, sizes, foreign bytes."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from rtviewer.device.buffers import AS, SRV, UAV, Buffer
+from rtviewer.device.buffers import AS, SRV, UAV
 from rtviewer.dxr.flags import (
     BuildFlag,
     CopyMode,
-    DriverMatchingIdentifierStatus,
     PostbuildInfoType,
-    SerializedDataType,
 )
-from rtviewer.dxr.layouts import INSTANCE_DESC, SERIALIZED_HEADER1, TOOLS_VISUALIZATION_HEADER
+from rtviewer.dxr.layouts import INSTANCE_DESC, TOOLS_VISUALIZATION_HEADER
 from rtviewer.dxr.profile import Profile, Tier
 from rtviewer.dxr.raw_descs import BuildInputs, GeometryDesc, InstanceDesc, PostbuildInfoDesc
 from tests.unit.device.scenes import (
@@ -23,6 +21,8 @@ from tests.unit.device.scenes import (
     XBOX,
     Lab,
     assert_equal_hits,
+    bottom,
+    header_of,
     moved,
     rays_at,
     sphere,
@@ -35,24 +35,8 @@ SERIALIZE, DESERIALIZE = CopyMode.SERIALIZE, CopyMode.DESERIALIZE
 LIVE_MODES = [CLONE, COMPACT, DECODE, SERIALIZE]
 
 
-def bottom(*descs: GeometryDesc, flags: int = 0) -> BuildInputs:
-    return BuildInputs.bottom_level(descs, flags)
-
-
-def ball(lab: Lab, flags: int = COMPACTION, **more: object) -> int:
-    return lab.blas(lab.triangles(*sphere(3)), flags=flags, **more)
-
-
 def state_for(mode: CopyMode) -> object:
     return UAV if mode in (DECODE, SERIALIZE) else AS
-
-
-def header_of(blob: Buffer) -> np.void:
-    return blob.view(SERIALIZED_HEADER1, 0, 1)[0]  # type: ignore[no-any-return]
-
-
-def deserialize(lab: Lab, blob: Buffer) -> int:
-    return lab.copy(blob.address, DESERIALIZE)
 
 
 # --- common -------------------------------------------------------------------------------------------------------
@@ -63,7 +47,7 @@ def deserialize(lab: Lab, blob: Buffer) -> int:
 def test_other_modes(mode: int) -> None:
     assert int(np.uint32(mode)) == mode
     for lab in (Lab(), Lab(XBOX)):
-        blas = ball(lab)
+        blas = lab.ball()
         dest = lab.buffer(1 << 20, UAV).address
         deprecated = lab.device.profile.xbox and mode in (0x80000005, 0x80000006)
         with lab.refused("XB-15" if deprecated else "CP-1") as error:
@@ -75,7 +59,7 @@ def test_other_modes(mode: int) -> None:
 @pytest.mark.parametrize("mode", list(CopyMode)[:5], ids=lambda m: m.name)
 def test_both_sides_stand_at_multiples_of_256_in_every_mode(mode: CopyMode) -> None:
     lab = Lab()
-    source = lab.serialized(ball(lab)).address if mode is DESERIALIZE else ball(lab)
+    source = lab.serialized(lab.ball()).address if mode is DESERIALIZE else lab.ball()
     dest = lab.buffer(1 << 20, state_for(mode)).address  # type: ignore[arg-type]
     with lab.refused("ALIGN-9", "CP-2"):
         lab.device.copy(dest + 128, source, mode)
@@ -88,9 +72,9 @@ def test_both_sides_stand_at_multiples_of_256_in_every_mode(mode: CopyMode) -> N
 @pytest.mark.rule("CP-3")
 def test_ranges_must_not_overlap_equality_included() -> None:
     lab = Lab()
-    size = lab.structure(ball(lab)).size
+    size = lab.structure(lab.ball()).size
     room = lab.buffer(3 * size, AS, "room").address
-    source = ball(lab, dest=room + size)
+    source = lab.ball(dest=room + size)
     for mode in (CLONE, COMPACT):
         for offset in (0, -256, 256):
             with lab.refused("CP-3"):
@@ -110,7 +94,7 @@ def test_ranges_must_not_overlap_equality_included() -> None:
 @pytest.mark.parametrize("mode", LIVE_MODES, ids=lambda m: m.name)
 def test_a_copy_leaves_its_source_and_needs_no_other_structure(mode: CopyMode) -> None:
     lab = Lab()
-    blas = ball(lab)
+    blas = lab.ball()
     tlas = lab.tlas(blas, flags=COMPACTION)
     before = lab.structure(tlas).data.tobytes()
     lab.device.free(lab.buffer_at(blas))
@@ -121,7 +105,7 @@ def test_a_copy_leaves_its_source_and_needs_no_other_structure(mode: CopyMode) -
 @pytest.mark.rule("CP-6")
 def test_the_source_must_be_what_the_mode_expects() -> None:
     lab = Lab()
-    blas = ball(lab)
+    blas = lab.ball()
     blob = lab.serialized(blas).address
     empty = lab.buffer(1 << 16, AS).address
     dest = {True: lab.buffer(1 << 20, AS).address, False: lab.buffer(1 << 20, UAV).address}
@@ -142,7 +126,7 @@ def test_the_source_must_be_what_the_mode_expects() -> None:
 @pytest.mark.rule("CP-7")
 def test_bytes_that_were_not_copied_by_a_copy_are_no_structure() -> None:
     lab = Lab()
-    blas = ball(lab)
+    blas = lab.ball()
     tlas = lab.tlas(blas)
     twin = lab.buffer(lab.buffer_at(tlas).size, AS)
     twin.write(lab.buffer_at(tlas).read())
@@ -189,7 +173,7 @@ def test_the_device_remembers_what_it_wrote() -> None:
 @pytest.mark.parametrize("mode", list(CopyMode)[:5], ids=lambda m: m.name)
 def test_the_destination_takes_exactly_the_size_reported(mode: CopyMode) -> None:
     lab = Lab()
-    blas = ball(lab)
+    blas = lab.ball()
     if mode is DESERIALIZE:
         source_buffer = lab.serialized(blas)
         source, size = source_buffer.address, int(header_of(source_buffer)["DeserializedSizeInBytes"])
@@ -227,7 +211,7 @@ def test_copies_trace_like_their_source(flags: BuildFlag) -> None:
             lab.copy(clone, CLONE),
             compacted,
             lab.copy(compacted, COMPACT),
-            deserialize(lab, lab.serialized(blas)),
+            lab.deserialize(lab.serialized(blas)),
         ):
             assert lab.structure(copy).build_flags == flags
             assert_equal_hits(lab.trace(lab.tlas(copy), *rays), wanted)
@@ -242,7 +226,7 @@ def test_copies_trace_like_their_source(flags: BuildFlag) -> None:
 @pytest.mark.rule("CP-12", "POST-4")
 def test_compaction_needs_its_flag() -> None:
     lab = Lab()
-    blas = ball(lab, flags=0)
+    blas = lab.ball(flags=0)
     with lab.refused("CP-12"):
         lab.device.copy(lab.buffer(1 << 20, AS).address, blas, COMPACT)
     with lab.refused("POST-4"):
@@ -347,153 +331,6 @@ def test_a_decode_can_be_built_from_where_it_stands() -> None:
     assert_equal_hits(lab.trace(lab.tlas(again), *rays), lab.trace(lab.tlas(blas), *rays))
 
 
-# --- blobs --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.rule("SER-1", "SER-2", "SER-3", "SER-11", "POST-9", "POST-10")
-def test_sizes_of_blobs_and_decodes_are_those_reported() -> None:
-    lab = Lab()
-    blas, tlas_count = ball(lab), 5
-    tlas = lab.tlas(*[blas] * tlas_count)
-    for address, pointers in ((blas, 0), (tlas, tlas_count)):
-        size, count = lab.postbuild(PostbuildInfoType.SERIALIZATION, address)
-        blob = lab.serialized(address)
-        header = header_of(blob)
-        assert (blob.size, count) == (size, pointers)
-        assert int(header["SerializedSizeInBytesIncludingHeader"]) == size >= 56 + 8 * pointers
-        assert 0 < int(header["DeserializedSizeInBytes"]) <= lab.structure(address).size
-        assert int(blob.view(np.uint64, 48, 1)[0]) == pointers
-        assert lab.structure(deserialize(lab, blob)).size == int(header["DeserializedSizeInBytes"])
-        decoded = lab.postbuild(PostbuildInfoType.TOOLS_VISUALIZATION, address)[0]
-        assert decoded >= (8 + 64 * pointers if pointers else 8 + 56)
-        guarded = lab.buffer(decoded + 256, UAV)
-        guarded.write(np.full(guarded.size, 0xAA, np.uint8))
-        lab.device.copy(guarded.address, address, DECODE)
-        assert guarded.read(256, decoded) == b"\xaa" * 256
-        assert guarded.read(8, decoded - 8) != b"\xaa" * 8
-
-
-@pytest.mark.rule("SER-4", "SER-5", "SER-6", "SER-13")
-def test_pointers_are_patched_and_judged() -> None:
-    lab = Lab()
-    one, two = lab.blas(), lab.blas(lab.triangles(moved(TRIANGLE, 3)))
-    tlas = lab.tlas(one, two, InstanceDesc(), one, two)
-    blob = lab.serialized(tlas)
-    pointers = blob.view(np.uint64, 56, 5)
-    assert pointers.tolist() == [one, two, 0, one, two]
-    new = {one: lab.copy(one, CLONE), two: lab.copy(two, CLONE), 0: 0}
-    lab.device.free(lab.buffer_at(one))
-    lab.device.free(lab.buffer_at(two))
-    original = pointers.copy()
-    for i, wrong in ((1, new[two] + 128), (2, new[one]), (0, 0)):
-        pointers[:] = [new[int(p)] for p in original]
-        pointers[i] = wrong
-        with lab.refused("SER-6") as error:
-            deserialize(lab, blob)
-        assert str(i) in str(error[0])
-    pointers[:] = original
-    dead = deserialize(lab, blob)  # what lives there is asked later
-    with lab.refused_only("BLD-10"):
-        lab.trace(dead)
-    pointers[:] = [new[int(p)] for p in original]
-    alive = deserialize(lab, blob)
-    origins = [(0.2, 0.2, -5), (3.2, 0.2, -5)]
-    assert lab.trace(alive, origins).instance_index.tolist() == [3, 4]
-    assert lab.structure(alive).instance_descs["AccelerationStructure"].tolist() == pointers.tolist()
-    assert lab.serialized(alive).read() == blob.read()
-
-
-@pytest.mark.rule("SER-5", "SER-7", "BLD-6")
-def test_blobs_are_read_in_any_order() -> None:
-    lab = Lab()
-    blas = lab.blas()
-    tlas = lab.tlas(blas)
-    blas_blob = lab.serialized(blas)
-    lab.device.free(lab.buffer_at(blas))
-    tlas_blob = lab.serialized(tlas)
-    room = lab.buffer(1 << 16, AS, "room").address
-    tlas_blob.view(np.uint64, 56, 1)[0] = room
-    restored = deserialize(lab, tlas_blob)
-    with lab.refused("BLD-10"):
-        lab.trace(restored)
-    lab.device.copy(room, blas_blob.address, DESERIALIZE)
-    assert lab.trace(restored).t.tolist() == [5.0]
-    lab.device.copy(room, blas_blob.address, DESERIALIZE)  # from its first trace on it is bound
-    with lab.refused("BLD-6"):
-        lab.trace(restored)
-
-
-@pytest.mark.rule("SER-8", "SER-9", "SER-10")
-def test_identifiers() -> None:
-    lab = Lab()
-    blob = lab.serialized(ball(lab))
-    check = lab.device.check_driver_matching_identifier
-    kind, other = SerializedDataType.RAYTRACING_ACCELERATION_STRUCTURE, SerializedDataType(1)
-    good = blob.read(32)
-    status = DriverMatchingIdentifierStatus
-    assert check(kind, good) is status.COMPATIBLE_WITH_DEVICE
-    for at, wanted in ((0, status.UNRECOGNIZED), (15, status.UNRECOGNIZED), (16, status.INCOMPATIBLE_VERSION)):
-        changed = bytearray(good)
-        changed[at] ^= 0x40
-        assert check(kind, bytes(changed)) is wanted
-        blob.write(bytes(changed))
-        with lab.refused("SER-8"):
-            deserialize(lab, blob)
-    blob.write(good)
-    deserialize(lab, blob)
-    random = np.random.default_rng(2)
-    for _ in range(50):
-        garbage = random.integers(0, 256, 32, dtype=np.uint8).tobytes()
-        assert check(kind, garbage) is status.UNRECOGNIZED
-        for unsupported in (other, 2, 77):
-            assert check(unsupported, garbage) is status.UNSUPPORTED_TYPE
-    assert check(other, good) is status.UNSUPPORTED_TYPE
-
-
-@pytest.mark.rule("SER-12", "SER-14")
-def test_blobs_that_do_not_add_up() -> None:
-    lab = Lab()
-    blob = lab.serialized(lab.tlas(ball(lab)))
-    good = blob.read()
-    dest = lab.buffer(1 << 20, AS).address
-
-    def patched(offset: int, value: int, size: int = 8) -> bytes:
-        return good[:offset] + value.to_bytes(size, "little") + good[offset + size :]
-
-    damaged = {
-        "larger than the buffer": patched(32, len(good) + 1),
-        "smaller than a header": patched(32, 55),
-        "no room for pointers": patched(32, 60),
-        "more pointers than bytes": patched(48, 0xFFFFFFFF, 4),
-        "another postamble": patched(52, 7, 4),
-        "blocks": patched(52, 0xFFFFFFFF, 4),
-        "a flipped byte": good[:-100] + bytes([good[-100] ^ 1]) + good[-99:],
-        "another size": patched(40, 1 << 40),
-    }
-    for data in damaged.values():
-        blob.write(data)
-        with lab.refused("SER-12"):
-            lab.device.copy(dest, blob.address, DESERIALIZE)
-    for length in (10, 56, 64, len(good) // 2, len(good) - 1):
-        cut = lab.put(good[:length])
-        with lab.refused("SER-12" if length >= 56 else "CP-6"):
-            lab.device.copy(dest, cut, DESERIALIZE)
-    blob.write(good)
-    lab.device.copy(dest, blob.address, DESERIALIZE)
-    longer = lab.put(good + bytes(1000))
-    lab.device.copy(dest, longer, DESERIALIZE)
-
-
-@pytest.mark.rule("ST-1")
-def test_states_of_copies() -> None:
-    lab = Lab()
-    blob = lab.serialized(ball(lab))
-    dest = lab.buffer(1 << 20, AS).address
-    lab.device.transition(blob, UAV)
-    with lab.refused("ST-1"):
-        lab.device.copy(dest, blob.address, DESERIALIZE)
-
-
 # --- infos --------------------------------------------------------------------------------------------------------
 
 
@@ -501,7 +338,7 @@ def test_states_of_copies() -> None:
 @pytest.mark.parametrize("profile", [Profile(), XBOX], ids=str)
 def test_where_infos_go(profile: Profile) -> None:
     lab = Lab(profile)
-    blas = ball(lab)
+    blas = lab.ball()
     dest = lab.buffer(64, UAV).address
     kind = PostbuildInfoType.CURRENT_SIZE
     for bad in (4, 99, 0x80000004, 0xFFFFFFFF):
@@ -521,7 +358,7 @@ def test_where_infos_go(profile: Profile) -> None:
 @pytest.mark.parametrize("kind", list(PostbuildInfoType), ids=lambda k: k.name)
 def test_one_output_per_source_in_order(kind: PostbuildInfoType) -> None:
     lab = Lab()
-    sources = [ball(lab), lab.blas(flags=COMPACTION), lab.tlas(lab.blas(), flags=COMPACTION)]
+    sources = [lab.ball(), lab.blas(flags=COMPACTION), lab.tlas(lab.blas(), flags=COMPACTION)]
     together = lab.postbuild(kind, *sources)
     assert together == [word for source in sources for word in lab.postbuild(kind, source)]
     words = 2 if kind is PostbuildInfoType.SERIALIZATION else 1
@@ -535,9 +372,9 @@ def test_one_output_per_source_in_order(kind: PostbuildInfoType) -> None:
 @pytest.mark.rule("POST-13", "ALIGN-1")
 def test_sources_of_infos_are_live_structures() -> None:
     lab = Lab()
-    blas = ball(lab)
+    blas = lab.ball()
     blob = lab.serialized(blas).address
-    freed = ball(lab)
+    freed = lab.ball()
     lab.device.free(lab.buffer_at(freed))
     for source, rules in (
         (lab.buffer(1 << 12, AS).address, ("POST-13",)),
@@ -554,13 +391,13 @@ def test_sources_of_infos_are_live_structures() -> None:
 @pytest.mark.rule("POST-5", "POST-8", "POST-14")
 def test_size_relations_of_every_structure() -> None:
     lab = Lab()
-    blas = ball(lab, flags=UPDATE | COMPACTION)
+    blas = lab.ball(flags=UPDATE | COMPACTION)
     tlas = lab.tlas(blas, blas, flags=UPDATE | COMPACTION)
     for made in (blas, tlas):
         everything = [
             made,
             *(lab.copy(made, mode) for mode in (CLONE, COMPACT)),
-            deserialize(lab, lab.serialized(made)),
+            lab.deserialize(lab.serialized(made)),
         ]
         current = [lab.postbuild(PostbuildInfoType.CURRENT_SIZE, x)[0] for x in everything]
         compacted = [lab.postbuild(PostbuildInfoType.COMPACTED_SIZE, x)[0] for x in everything]
@@ -576,6 +413,6 @@ def test_size_relations_of_every_structure() -> None:
 def test_copies_are_the_same_in_every_tier() -> None:
     for tier in Tier:
         lab = Lab(Profile(tier))
-        blas = ball(lab)
+        blas = lab.ball()
         for mode in LIVE_MODES:
             lab.copy(blas, mode)

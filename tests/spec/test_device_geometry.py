@@ -25,6 +25,7 @@ from tests.unit.device.scenes import (
     Lab,
     address_and_stride,
     assert_equal_hits,
+    bottom,
     moved,
     sphere,
 )
@@ -47,10 +48,6 @@ def rules_of_prebuild(inputs: BuildInputs, profile: Profile | None = None) -> tu
     except InvalidInputError as error:
         return error.rules
     return ()
-
-
-def bottom(*descs: GeometryDesc, flags: int = 0) -> BuildInputs:
-    return BuildInputs.bottom_level(descs, flags)
 
 
 # --- geometry -----------------------------------------------------------------------------------------------------

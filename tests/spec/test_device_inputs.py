@@ -36,6 +36,7 @@ from tests.unit.device.scenes import (
     Lab,
     address_and_stride,
     assert_equal_hits,
+    bottom,
     moved,
     rays_at,
     sphere,
@@ -59,10 +60,6 @@ def rules_of_prebuild(inputs: BuildInputs, profile: Profile | None = None) -> tu
     except InvalidInputError as error:
         return error.rules
     return ()
-
-
-def bottom(*descs: GeometryDesc, flags: int = 0) -> BuildInputs:
-    return BuildInputs.bottom_level(descs, flags)
 
 
 # --- types, flags, layouts ----------------------------------------------------------------------------------------

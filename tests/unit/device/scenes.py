@@ -15,6 +15,7 @@ from rtviewer.device.buffers import AS, SRV, UAV, Buffer, bytes_of
 from rtviewer.device.device import Device
 from rtviewer.dxr.flags import BuildFlag, CopyMode, ElementsLayout, GeometryType, PostbuildInfoType, ResourceState
 from rtviewer.dxr.formats import VERTEX_LAYOUTS, IndexFormat, VertexFormat
+from rtviewer.dxr.layouts import SERIALIZED_HEADER1
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile, Tier
 from rtviewer.dxr.raw_descs import (
     AabbsDesc,
@@ -51,6 +52,16 @@ def moved(vertices: ArrayLike, x: float = 0.0, y: float = 0.0, z: float = 0.0) -
 
 def address_and_stride(address: int, stride: int) -> GpuVirtualAddressAndStride:
     return GpuVirtualAddressAndStride(address, stride)
+
+
+def bottom(*descs: GeometryDesc, flags: int = 0) -> BuildInputs:
+    """Inputs of a bottom level."""
+    return BuildInputs.bottom_level(descs, flags)
+
+
+def header_of(blob: Buffer) -> np.void:
+    """The header of a serialized structure."""
+    return blob.view(SERIALIZED_HEADER1, 0, 1)[0]  # type: ignore[no-any-return]
 
 
 class Lab:
@@ -174,6 +185,10 @@ class Lab:
         descs = geometries or (self.triangles(TRIANGLE),)
         return self.build(BuildInputs.bottom_level(descs, flags), name="BLAS", **more)
 
+    def ball(self, flags: int = BuildFlag.ALLOW_COMPACTION, **more: Any) -> int:
+        """Build a bottom level of a sphere of 1280 triangles."""
+        return self.blas(self.triangles(*sphere(3)), flags=flags, **more)
+
     def tlas(self, *descs: InstanceDesc | int, flags: int = 0, **more: Any) -> int:
         """Build a top level; an address stands for one plain instance of what lives there."""
         full = [InstanceDesc(acceleration_structure=d) if isinstance(d, int) else d for d in descs]
@@ -225,6 +240,10 @@ class Lab:
         blob = self.buffer_at(self.copy(source, CopyMode.SERIALIZE))
         self.device.transition(blob, SRV)
         return blob
+
+    def deserialize(self, blob: Buffer) -> int:
+        """A structure from a blob, at a new address."""
+        return self.copy(blob.address, CopyMode.DESERIALIZE)
 
     # --- rays -----------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import json
 import time
 import tracemalloc
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from rtviewer.errors import FileFormatError, RtviewerError
 from rtviewer.io.capture import MAX_GROWTH, SMALL_BYTES, read_capture, write_capture
 from rtviewer.io.structure_folder import read_folder, write_folder
 from rtviewer.io.structure_set import MANIFEST, StructureSet
+from rtviewer.scene.camera import Camera
 from tests.unit.io.structure_sets import assert_same_sets, small_set
 
 
@@ -117,6 +119,19 @@ def test_a_folder_that_was_left_half_written_has_no_manifest(
     with pytest.raises(RtviewerError):
         write_folder(tmp_path, content)
     assert not (tmp_path / MANIFEST).exists()
+
+
+def test_what_no_reader_would_take_is_not_written(content: StructureSet, tmp_path: Path) -> None:
+    flat = replace(content, cameras=(Camera((0, 0, 1), (0, 0, 0), vertical_fov=0.0),))
+    with pytest.raises(RtviewerError, match="vertical_fov"):
+        write_capture(tmp_path / "flat.rtcap", flat)
+    many = replace(content, blases=content.blases * 30_000)
+    with pytest.raises(RtviewerError, match="at most 65,536"):
+        write_capture(tmp_path / "many.rtcap", many)
+    assert list(tmp_path.iterdir()) == []
+    long = replace(content, name="n" * 5000, blases=tuple(replace(b, name="ä b" * 900) for b in content.blases))
+    write_capture(tmp_path / "long.rtcap", long)
+    assert_same_sets(long, read_capture(tmp_path / "long.rtcap"))
 
 
 # --- hostile captures ---------------------------------------------------------------------------------------------

@@ -80,6 +80,13 @@ def test_a_world_of_structures_traces_and_shows_the_same(small):
     assert [row.text for row in world.explain(**ray)] == [row.text for row in small.explain(**ray)]
 
 
+@pytest.mark.parametrize("name", ["cornell", "culling_lab", "sphereflake", "wave"])
+def test_the_shipped_scenes_survive_a_capture(name, tmp_path):
+    document = load_document(f"scenes/{name}")
+    document.world.save(tmp_path / "world.rtcap")
+    assert same_picture(document.world, load_document(tmp_path / "world.rtcap").world)
+
+
 def test_what_was_recovered_can_be_built_again(small):
     world = world_of(set_of(small))
     assert same_picture(small, build_world(world.scene, world.settings))

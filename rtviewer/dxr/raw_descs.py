@@ -1,8 +1,8 @@
 """The descs of the D3D12 calls, field by field, and their bytes (section 2 of the rules).
 
 Fields carry the D3D12 names in snake case; addresses are GPU virtual addresses in a simulated address space. A desc may
-hold any value its C field can hold, also an illegal one: the device judges that. What the field cannot is refused when it
-is made, never truncated (ERR-5). ``to_bytes`` writes padding as zero and ``from_bytes`` ignores it (LAY-1).
+hold any value its C field can hold, also an illegal one: the device judges that. What the field cannot is refused when
+it is made, never truncated (ERR-5). ``to_bytes`` writes padding as zero and ``from_bytes`` ignores it (LAY-1).
 """
 
 from __future__ import annotations

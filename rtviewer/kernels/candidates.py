@@ -65,10 +65,9 @@ from rtviewer.kernels.programs import (
     ACCEPT_HIT_AND_END_SEARCH,
     IGNORE_HIT,
     any_hit,
-    box_axes,
     sphere_roots,
 )
-from rtviewer.kernels.ray_box import box_candidate
+from rtviewer.kernels.ray_box import box_interval
 from rtviewer.kernels.ray_triangle import covers, edge_functions
 from rtviewer.kernels.state import (
     ATTRIBUTE_0,
@@ -228,8 +227,14 @@ def log_candidate(
 
 
 @jit
-def culled_verdict(opacity):
-    return VERDICT_CULLED_NON_OPAQUE if opacity == OPACITY_CULLED_NON_OPAQUE else VERDICT_CULLED_OPAQUE
+def reject_culled(opacity, place, geometries, geometry_count, number, size, walk, counters, log):
+    """A candidate that opacity culling takes away before its geometry is looked at (CULL-2)."""
+    count(counters, COUNT_REJECTED_CULLED, 1)
+    verdict = VERDICT_CULLED_NON_OPAQUE if opacity == OPACITY_CULLED_NON_OPAQUE else VERDICT_CULLED_OPAQUE
+    log_candidate(
+        log, EVENT_CANDIDATE, verdict, 0, place, geometries, geometry_count, number, size,
+        np.nan, np.nan, load_f32(walk + T_CURRENT), np.nan, np.nan, np.nan, walk,
+    )  # fmt: skip
 
 
 @jit
@@ -289,11 +294,7 @@ def test_triangle(at, kx, ky, kz, geometries, geometry_count, walk, place, size,
     opacity = opacity_of(identity, walk)
     end = load_f32(walk + T_CURRENT)
     if opacity >= OPACITY_CULLED_OPAQUE:
-        count(counters, COUNT_REJECTED_CULLED, 1)
-        log_candidate(
-            log, EVENT_CANDIDATE, culled_verdict(opacity), 0, place, geometries, geometry_count, number, size,
-            np.nan, np.nan, end, np.nan, np.nan, np.nan, walk,
-        )  # fmt: skip
+        reject_culled(opacity, place, geometries, geometry_count, number, size, walk, counters, log)
         return
     count(counters, COUNT_TRIANGLE_TESTS, 1)
     # Steps 1 and 2 of the method: corners relative to the ray, sheared, in float32.
@@ -361,11 +362,7 @@ def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
     opacity = opacity_of(identity, walk)
     end = load_f32(walk + T_CURRENT)
     if opacity >= OPACITY_CULLED_OPAQUE:
-        count(counters, COUNT_REJECTED_CULLED, 1)
-        log_candidate(
-            log, EVENT_CANDIDATE, culled_verdict(opacity), 0, place, geometries, geometry_count, number, size,
-            np.nan, np.nan, end, np.nan, np.nan, np.nan, walk,
-        )  # fmt: skip
+        reject_culled(opacity, place, geometries, geometry_count, number, size, walk, counters, log)
         return
     count(counters, COUNT_PROCEDURAL_TESTS, 1)
     low_x, low_y, low_z = np.float64(load_f32(at)), np.float64(load_f32(at + 16)), np.float64(load_f32(at + 32))
@@ -374,7 +371,9 @@ def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
     ray = walk + OBJECT_ORIGIN
     ox, oy, oz = np.float64(load_f32(ray)), np.float64(load_f32(ray + 4)), np.float64(load_f32(ray + 8))
     dx, dy, dz = np.float64(load_f32(ray + 12)), np.float64(load_f32(ray + 16)), np.float64(load_f32(ray + 20))
-    entry, leave = box_candidate(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy, dz)
+    entry, leave, entry_axis, exit_axis = box_interval(
+        low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy, dz
+    )
     # Against the ray's own end, not the current one: what a program reports is judged by its t, so this only decides
     # which programs run, and does so alike in every order of enumeration.
     is_candidate = max(entry, np.float64(load_f32(walk + T_MIN))) <= min(leave, np.float64(load_f32(walk + T_MAX)))
@@ -402,7 +401,6 @@ def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
         else:
             first, first_kind, second, second_kind, always = far, 65, near, 64, True
     elif program == PROGRAM_BOX:
-        entry_axis, exit_axis = box_axes(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy, dz)
         first, first_kind = np.float32(entry), 16 + entry_axis
         second, second_kind, always = np.float32(leave), 32 + exit_axis, False
     elif program == PROGRAM_QUERY:  # the caller is the intersection program

@@ -55,32 +55,3 @@ def sphere_roots(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy
         return False, np.float32(0.0), np.float32(0.0)
     root = np.sqrt(discriminant)
     return True, np.float32((-b - root) / a), np.float32((-b + root) / a)
-
-
-@jit
-def box_axes(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy, dz):
-    """(entry axis, exit axis) of a line that meets the box: the first axis with the largest entry, smallest exit."""
-    entry_axis = 0
-    exit_axis = 0
-    entry = -np.inf
-    leave = np.inf
-    for axis in range(3):
-        if axis == 0:
-            low, high, origin, direction = low_x, high_x, ox, dx
-        elif axis == 1:
-            low, high, origin, direction = low_y, high_y, oy, dy
-        else:
-            low, high, origin, direction = low_z, high_z, oz, dz
-        if direction == 0.0:
-            continue
-        near = (low - origin) / direction
-        far = (high - origin) / direction
-        if direction < 0.0:
-            near, far = far, near
-        if near > entry:
-            entry = near
-            entry_axis = axis
-        if far < leave:
-            leave = far
-            exit_axis = axis
-    return entry_axis, exit_axis

@@ -50,14 +50,15 @@ def set_slab_axis(at, origin, direction, margin):
 
 
 @jit
-def box_candidate(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy, dz):
-    """Exact closed slab test in float64: (entry, exit), entry above exit when the line misses the box.
+def box_interval(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy, dz):
+    """Exact closed slab test in float64: (entry, exit, entry axis, exit axis), entry above exit when the line misses.
 
     All arguments are float64 made from float32. An axis with direction 0 only asks whether the origin is between the
-    planes (TRI-7); with three such axes the interval is all of the line, so an origin inside counts (RAY-5).
+    planes (TRI-7); with three such axes the interval is all of the line, so an origin inside counts (RAY-5). An axis is
+    the first that set its end, 0 when none did.
     """
-    entry = -np.inf
-    leave = np.inf
+    entry, leave = -np.inf, np.inf
+    entry_axis, exit_axis = 0, 0
     for axis in range(3):
         if axis == 0:
             low, high, origin, direction = low_x, high_x, ox, dx
@@ -67,12 +68,14 @@ def box_candidate(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, d
             low, high, origin, direction = low_z, high_z, oz, dz
         if direction == 0.0:
             if not (low <= origin <= high):
-                return np.inf, -np.inf
+                return np.inf, -np.inf, 0, 0
             continue
         near = (low - origin) / direction
         far = (high - origin) / direction
         if direction < 0.0:
             near, far = far, near
-        entry = max(entry, near)
-        leave = min(leave, far)
-    return entry, leave
+        if near > entry:
+            entry, entry_axis = near, axis
+        if far < leave:
+            leave, exit_axis = far, axis
+    return entry, leave, entry_axis, exit_axis

@@ -301,8 +301,7 @@ def per_ray(value: Any, count: int, dtype: Any) -> NDArray[Any]:
 def _rows(array: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
     if array.shape != shape:
         raise ValueError(f"rays: expected an array of shape {shape}, got {array.shape}")
-    out = np.ascontiguousarray(array, np.float32)
-    return out if out.flags.writeable else out.copy()
+    return np.array(array, np.float32, order="C")  # a copy: kernels take writable arrays only, and callers' may not be
 
 
 def _invalid_rays(rays: RayBatch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

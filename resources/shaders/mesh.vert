@@ -5,6 +5,8 @@ layout(location = 1) in vec4 row_x;   // object to world, one row per attribute
 layout(location = 2) in vec4 row_y;
 layout(location = 3) in vec4 row_z;
 layout(location = 4) in vec3 tint;
+layout(location = 5) in float surface;   // number of the geometry, wrapped
+uniform vec3 surface_tints[64];
 uniform mat4 world_to_view;
 uniform mat4 view_to_clip;
 out vec3 in_view;
@@ -18,6 +20,6 @@ void main() {
     in_view = view.xyz;
     int corner = gl_VertexID % 3;
     edge = vec3(corner == 0, corner == 1, corner == 2);
-    colour = tint;
+    colour = tint * surface_tints[int(surface + 0.5)];
     gl_Position = view_to_clip * view;
 }

@@ -81,7 +81,7 @@ DARK = Theme(
     view="#15171a",
     view_text="#c3cad4",
     veil="rgba(21, 23, 26, 190)",
-    mesh="#a7adb6",
+    mesh="#c2c8d0",
     wire="#0d0f12",
     families={
         "entered": "#56b4e9",
@@ -109,7 +109,7 @@ LIGHT = Theme(
     view="#e3e6ea",
     view_text="#30363d",
     veil="rgba(241, 242, 244, 200)",
-    mesh="#b9bec6",
+    mesh="#d3d7dd",
     wire="#3c434c",
     families={
         "entered": "#0072b2",

@@ -18,7 +18,7 @@ from rtviewer.dxr.verdicts import COUNTER_MEANINGS, Counter
 from rtviewer.errors import RtviewerError
 from rtviewer.shade.heatmap import NO_VALUE, heatmap, value_range
 from rtviewer.shade.legend import Legend, scale_legend
-from rtviewer.shade.palettes import encode_srgb, index_colours
+from rtviewer.shade.palettes import encode_srgb, index_colours, surface_colours
 from rtviewer.shade.picture import Picture
 
 Colour = tuple[int, int, int]
@@ -32,7 +32,6 @@ NON_OPAQUE: Colour = (245, 205, 80)
 
 SKY_LOW = np.array([0.62, 0.66, 0.72], np.float32)
 SKY_HIGH = np.array([0.16, 0.26, 0.44], np.float32)
-SURFACE = 0.74
 AMBIENT = 0.12
 
 
@@ -128,12 +127,13 @@ def _repeated(rgba: NDArray[np.uint8], picture: Picture) -> NDArray[np.uint8]:
 
 
 def _shaded(picture: Picture) -> NDArray[np.uint8]:
-    """Light from the eye (Lambert), the same for front and back; where the ray hits nothing, a sky."""
+    """White light from the eye (Lambert) on a tint per geometry, front and back alike; a sky where nothing is hit."""
     _, direction = picture.rays
     colours = np.empty((*picture.hit.shape, 3), np.uint8)
     hit = picture.hit
     facing = np.abs(np.einsum("ni,ni->n", picture.normals[hit], direction[hit]))
-    colours[hit] = encode_srgb(SURFACE * (AMBIENT + (1 - AMBIENT) * facing))[:, None]
+    light = (AMBIENT + (1 - AMBIENT) * facing)[:, None].astype(np.float32)
+    colours[hit] = encode_srgb(surface_colours(picture.surface_index[hit]) * light)
     upward = direction[~hit] @ picture.camera.basis()[1].astype(np.float32)
     share = np.clip(0.5 + 0.9 * upward, 0, 1)[:, None]
     colours[~hit] = encode_srgb(SKY_LOW + (SKY_HIGH - SKY_LOW) * share)
@@ -180,9 +180,8 @@ def _opacity(picture: Picture) -> NDArray[np.uint8]:
     hit = picture.hit
     instance, geometry = picture.instance_index[hit], picture.geometry_index[hit]
     blas = picture.blas_of_instance[instance]
-    first = np.cumsum([0, *(len(structure.geometries) for structure in picture.blases)])
     flags = np.concatenate([np.zeros(0, np.uint32), *(structure.geometries["flags"] for structure in picture.blases)])
-    word = flags[first[blas] + geometry].astype(np.int64) << 8 | picture.instance_flags[instance]
+    word = flags[picture.first_surface[blas] + geometry].astype(np.int64) << 8 | picture.instance_flags[instance]
     unique, row = np.unique(word, return_inverse=True)
     table = np.zeros((len(unique), 3), np.uint8)
     for i, both in enumerate(unique):
@@ -210,7 +209,7 @@ def _heat(name: str, label: str, tooltip: str, *counters: Counter) -> Mode:
 
 
 _ROWS: tuple[Mode, ...] = (
-    Mode("shaded", "Shaded", "Lit from the eye, by geometric normals", "attribute", colours=_shaded, shows_misses=True),
+    Mode("shaded", "Shaded", "Lit from the eye, one soft tint a geometry", "attribute", colours=_shaded, shows_misses=True),
     Mode(
         "normal", "Normal", "Geometric normal in world space, on the front's side", "attribute", colours=_normal,
         note="red x, green y, blue z; -1 to 1 as dark to bright",

@@ -40,6 +40,12 @@ PALETTES: tuple[str, ...] = tuple(_KNOTS)
 """Names, in the order they are offered."""
 
 INDEX_COLOURS = 4096
+SURFACE_COLOURS = 64
+"""Surface colours before they repeat."""
+
+_FIRST_SURFACES = ("dfdbd3", "b7d1e6", "ebcda6", "a6d0bf", "dfbcd0", "e4b09c", "ece3b8", "a9b8da")
+"""Soft tints in the hues of Okabe and Ito's palette, in an order that keeps neighbours apart; the first is the plain
+off-white of a scene of one mesh."""
 
 
 @cache
@@ -68,6 +74,28 @@ def _index_table() -> NDArray[np.uint8]:
     lightness = 0.48 + 0.40 * ((0.5 + number * 0.7548776662466927) % 1.0)
     chroma = 0.13 * np.minimum(1.0, (1.0 - lightness) / 0.3)
     return _frozen(_srgb_of_oklab(lightness, chroma * np.cos(hue), chroma * np.sin(hue)))
+
+
+def surface_colours(indices: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+    """A soft tint for each index, (..., 3) float32 linear light 0 to 1; always the same one for the same index.
+
+    For lit surfaces: bright enough for shading to show, and apart in lightness as well as in hue. Repeats after 64.
+    """
+    colours: NDArray[np.float32] = _surface_table()[np.asarray(indices) % SURFACE_COLOURS]
+    return colours
+
+
+@cache
+def _surface_table() -> NDArray[np.float32]:
+    number = np.arange(SURFACE_COLOURS)
+    hue = 2 * np.pi * ((0.21 + number * 0.6180339887498949) % 1.0)
+    lightness = 0.74 + 0.17 * ((0.5 + number * 0.7548776662466927) % 1.0)
+    srgb = _srgb_of_oklab(lightness, 0.05 * np.cos(hue), 0.05 * np.sin(hue))
+    srgb[: len(_FIRST_SURFACES)] = np.frombuffer(bytes.fromhex("".join(_FIRST_SURFACES)), np.uint8).reshape(-1, 3)
+    share = srgb / 255.0
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4).astype(np.float32)
+    linear.setflags(write=False)
+    return linear
 
 
 def _srgb_of_oklab(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +15,12 @@ from rtviewer.dxr.programs import IntersectionProgram
 from rtviewer.scene.camera import Camera
 from rtviewer.scene.scene import Scene
 from rtviewer.shade.normals import HitPlaces, world_normals
+
+
+def first_surfaces(blases: Sequence[Structure]) -> NDArray[np.int64]:
+    """(blases + 1,) int64: number of the first geometry of each bottom level, counted over all; then how many."""
+    counts = [0, *(len(structure.geometries) for structure in blases)]
+    return np.cumsum(counts, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +72,19 @@ class Picture:
         direction = offset + forward
         direction /= np.sqrt(np.einsum("ijk,ijk->ij", direction, direction))[..., None]
         return np.broadcast_to(position, direction.shape), direction
+
+    @cached_property
+    def first_surface(self) -> NDArray[np.int64]:
+        """(blases + 1,) int64: number of the first geometry of each bottom level, counted over all of them."""
+        return first_surfaces(self.blases)
+
+    @cached_property
+    def surface_index(self) -> NDArray[np.int64]:
+        """(rows, columns) int64: number of the geometry hit, counted over all bottom levels; -1 where missed."""
+        surface = np.full(self.hit.shape, -1, np.int64)
+        blas = self.blas_of_instance[self.instance_index[self.hit]]
+        surface[self.hit] = self.first_surface[blas] + self.geometry_index[self.hit]
+        return surface
 
     @cached_property
     def normals(self) -> NDArray[np.float32]:

@@ -313,7 +313,7 @@ def test_view_keys_switch_and_the_actions_show_it(cornell, key, field):
 
 def test_depth_range_of_boxes(cornell):
     pane, content = cornell.structure_view, cornell.structure_view.content
-    pane.high.setValue(0)
+    pane.depth.high.setValue(0)
     assert cornell.session.state.view.depth_high == 0
     image_of(cornell)
     assert content.boxes.drawn == 1

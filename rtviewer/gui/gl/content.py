@@ -29,8 +29,11 @@ from rtviewer.gui.gl.geometry import (
     instance_transforms,
     point_rows,
     procedural_soup,
+    procedural_soup_geometries,
+    readable_depth,
     segment_rows,
     triangle_soup,
+    triangle_soup_geometries,
 )
 from rtviewer.gui.gl.mesh import MeshItem
 from rtviewer.gui.gl.scene_view import SceneView
@@ -40,6 +43,7 @@ from rtviewer.session.document import TOP_LEVEL, World
 from rtviewer.session.raylog import RayLog
 from rtviewer.session.state import Selection, ViewSettings
 from rtviewer.shade.palettes import index_colours
+from rtviewer.shade.picture import first_surfaces
 
 SOFTWARE_BOX_BUDGET = 4096
 HARDWARE_BOX_BUDGET = 500_000
@@ -52,10 +56,12 @@ IDENTITY = np.eye(3, 4, dtype=np.float32)
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Arrays of one world: ``soups`` per bottom level, and the instances that show each of them."""
+    """Arrays of one world: ``soups`` and the geometry number of their triangles per bottom level, and the instances that
+    show each of them."""
 
     world: World
     soups: tuple[NDArray[np.float32], ...]
+    surfaces: tuple[NDArray[np.int64], ...]
     transforms: NDArray[np.float32]
     blas_of_instance: NDArray[np.int64]
     tints: NDArray[np.float32]
@@ -65,15 +71,16 @@ class Prepared:
 def prepare(world: World) -> Prepared:
     """Everything that takes time: triangle soups and trees. Runs on any thread."""
     spheres = world.scene.intersection in (IntersectionProgram.SPHERE, IntersectionProgram.SPHERE_FAR_FIRST)
-    soups = []
-    for blas in world.blases:
-        parts = [triangle_soup(blas), procedural_soup(blas, spheres=spheres)]
-        soups.append(np.concatenate(parts))
+    soups, surfaces = [], []
+    for first, blas in zip(first_surfaces(world.blases), world.blases, strict=False):
+        soups.append(np.concatenate([triangle_soup(blas), procedural_soup(blas, spheres=spheres)]))
+        numbers = [triangle_soup_geometries(blas), procedural_soup_geometries(blas, spheres=spheres)]
+        surfaces.append(first + np.concatenate(numbers))
     for index in world.structure_indices:
         world.tree(index)
     transforms = instance_transforms(world.tlas)
     tints = index_colours(np.arange(len(transforms))).astype(np.float32) / 255
-    return Prepared(world, tuple(soups), transforms, world.instance_blas.astype(np.int64), tints, world.bounds)
+    return Prepared(world, tuple(soups), tuple(surfaces), transforms, world.instance_blas.astype(np.int64), tints, world.bounds)
 
 
 class SceneContent:
@@ -118,9 +125,9 @@ class SceneContent:
             self.show_ray(None)
             self.view.set_counts("")
             return
-        for soup in prepared.soups:
+        for soup, surfaces in zip(prepared.soups, prepared.surfaces, strict=True):
             item = MeshItem()
-            item.set_mesh(soup)
+            item.set_mesh(soup, surfaces)
             self.meshes.append(item)
             self.view.addItem(item)
         self._place()
@@ -219,6 +226,16 @@ class SceneContent:
             transforms, _ = self._shown_instances(blas)
             sources.append(BoxSource(prepared.world.tree(blas), transforms, below))
         return [source for source in sources if len(source.tree) and len(source.transforms)]
+
+    def level_count(self) -> int:
+        """Levels of boxes in this scope."""
+        if self.prepared is None:
+            return 0
+        return max((source.last_level + 1 for source in self._sources()), default=0)
+
+    def readable_depth(self) -> int:
+        """The deepest level down to which the boxes can be told apart on a screen; -1 when that is all of them."""
+        return readable_depth(self._sources() if self.prepared is not None else [])
 
     def show_boxes(self) -> None:
         """Upload what the depth range needs and say how much of the whole is shown."""
@@ -369,7 +386,7 @@ class SceneContent:
         assert self.prepared is not None
         base = np.array(rgba(self.theme.mesh if self.theme else "#a0a0a0")[:3], np.float32)
         return (
-            0.72 * base + 0.28 * self.prepared.tints[numbers]
+            0.78 * base + 0.22 * self.prepared.tints[numbers]
             if len(self.prepared.tints)
             else base[None].repeat(len(numbers), 0)
         )
@@ -398,8 +415,8 @@ class SceneContent:
 def primitive_corners(world: World, selection: Selection) -> NDArray[np.float32] | None:
     """(3, 3) object-space corners of the selected triangle; None for a procedural or inactive primitive."""
     structure = world.blases[selection.structure]
-    packs = structure.triangle_packs
-    if not len(packs) or selection.geometry >= len(structure.geometries):
+    packs = structure.packs
+    if structure.is_procedural or not len(packs) or selection.geometry >= len(structure.geometries):
         return None
     number = int(structure.geometries["first_primitive"][selection.geometry]) + selection.primitive
     ids = packs["id"].ravel()
@@ -407,5 +424,5 @@ def primitive_corners(world: World, selection: Selection) -> NDArray[np.float32]
     if not len(found):
         return None
     pack, lane = divmod(int(found[0]), 4)
-    corners: NDArray[np.float32] = packs["vertices"][pack, :, :, lane]
+    corners: NDArray[np.float32] = structure.pack_corners()[pack, :, :, lane]
     return corners

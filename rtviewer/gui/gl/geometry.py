@@ -23,6 +23,9 @@ POINT_ROW = np.dtype([("at", "<f4", (3,)), ("tint", "<f4", (4,)), ("size", "<f4"
 CODE_COUNT = 64
 """Colour codes of boxes: 2 * level + (1 for a leaf), clamped to the last two."""
 
+READABLE_BOXES = 100
+"""Boxes that a screen shows at once without becoming a tangle."""
+
 _IDENTITY = np.eye(3, 4, dtype=np.float32)
 _EDGES = np.array(
     [(0, 1), (2, 3), (4, 5), (6, 7), (0, 2), (1, 3), (4, 6), (5, 7), (0, 4), (1, 5), (2, 6), (3, 7)]
@@ -115,6 +118,17 @@ def collect_boxes(sources: Sequence[BoxSource], low: int, high: int, budget: int
     return BoxSet(rows, low, np.array(starts, np.int64), level_count, total, partial)
 
 
+def readable_depth(sources: Sequence[BoxSource], limit: int = READABLE_BOXES) -> int:
+    """The deepest level down to which no more than ``limit`` boxes are drawn; -1 when that is all there are."""
+    level_count = max((source.last_level + 1 for source in sources), default=0)
+    drawn = 0
+    for level in range(level_count):
+        drawn += sum(source.level_size(level) for source in sources)
+        if drawn > limit:
+            return max(level - 1, 0)
+    return -1
+
+
 def _level_rows(source: BoxSource, level: int, count: int) -> NDArray[np.void]:
     tree, own = source.tree, level - source.first_level
     first, last = int(tree.level_start[own]), int(tree.level_start[own + 1])
@@ -153,18 +167,30 @@ def triangle_soup(structure: Structure) -> NDArray[np.float32]:
 
     Mixed in a fixed order, so that the first k of them are a fair sample of the whole surface.
     """
-    packs = structure.triangle_packs
-    if not len(packs):
+    if structure.is_procedural or not len(structure.packs):
         return np.empty((0, 3, 3), np.float32)
-    ids = packs["id"].ravel()
-    corners = packs["vertices"].transpose(0, 3, 1, 2).reshape(-1, 3, 3)
+    corners = structure.pack_corners().transpose(0, 3, 1, 2).reshape(-1, 3, 3)
+    return np.ascontiguousarray(corners[_soup_lanes(structure)])
+
+
+def triangle_soup_geometries(structure: Structure) -> NDArray[np.int64]:
+    """(n,) int64: geometry index of every triangle of ``triangle_soup``, in its order."""
+    if structure.is_procedural or not len(structure.packs):
+        return np.empty(0, np.int64)
+    return structure.geometry_and_primitive(structure.packs["id"].ravel()[_soup_lanes(structure)])[0]
+
+
+def _soup_lanes(structure: Structure) -> NDArray[np.int64]:
+    """Lanes of the packs, one for each triangle, mixed."""
+    ids = structure.packs["id"].ravel()
     _, first = np.unique(ids, return_index=True)  # a split triangle stands in several packs
     first = first[ids[first] != UNUSED_LANE]
     count = len(first)
     stride = max(int(count * 0.6180339887), 1)
     while np.gcd(stride, count) != 1:
         stride += 1
-    return np.ascontiguousarray(corners[first[np.arange(count) * stride % count]])
+    lanes: NDArray[np.int64] = first[np.arange(count) * stride % max(count, 1)]
+    return lanes
 
 
 def procedural_soup(structure: Structure, *, spheres: bool) -> NDArray[np.float32]:
@@ -175,10 +201,23 @@ def procedural_soup(structure: Structure, *, spheres: bool) -> NDArray[np.float3
     used = packs["id"].ravel() != UNUSED_LANE
     low = packs["low"].transpose(0, 2, 1).reshape(-1, 3)[used]
     high = packs["high"].transpose(0, 2, 1).reshape(-1, 3)[used]
-    if spheres and len(low) <= 4096:
+    if _draws_spheres(len(low), spheres):
         centre, radius = (low + high) / 2, (high - low).min(1) / 2
         return (centre[:, None, None] + radius[:, None, None, None] * _sphere()[None]).reshape(-1, 3, 3)
     return box_soup(low, high)
+
+
+def procedural_soup_geometries(structure: Structure, *, spheres: bool) -> NDArray[np.int64]:
+    """(n,) int64: geometry index of every triangle of ``procedural_soup``, in its order."""
+    packs = structure.box_packs
+    ids = packs["id"].ravel() if len(packs) else np.empty(0, np.int32)
+    ids = ids[ids != UNUSED_LANE]
+    each = len(_sphere()) if _draws_spheres(len(ids), spheres) else len(_FACES)
+    return structure.geometry_and_primitive(ids)[0].repeat(each)
+
+
+def _draws_spheres(count: int, spheres: bool) -> bool:
+    return spheres and count <= 4096
 
 
 def box_soup(low: NDArray[np.float32], high: NDArray[np.float32]) -> NDArray[np.float32]:

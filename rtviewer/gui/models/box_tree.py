@@ -13,6 +13,7 @@ import numpy as np
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
 from rtviewer.accel.navigate import Tree
+from rtviewer.gui.widgets.text import format_significant
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -174,4 +175,4 @@ class BoxTreeModel(QAbstractItemModel):
             return f"{kind} {box:,}"
         if column == 1:
             return f"{len(self._leaf_items(box)) if leaf else int(tree.child_count[box]):,}"
-        return f"{surface_area(tree, box):.3g}"
+        return format_significant(surface_area(tree, box))

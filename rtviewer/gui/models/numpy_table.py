@@ -36,6 +36,8 @@ class NumpyTableModel(QAbstractTableModel):
         self._columns: list[Column] = []
         self._order: NDArray[np.int64] = np.empty(0, np.int64)
         self._number_font: Any = None
+        self.explains_rows = False
+        """Whether a row's tooltip lists all its values: for tables that hide columns."""
 
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Show other rows. All columns have one length; ValueError otherwise."""
@@ -68,6 +70,9 @@ class NumpyTableModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.DisplayRole:
             column = self._columns[index.column()]
             return column.text(column.values[self._order[index.row()]])
+        if role == Qt.ItemDataRole.ToolTipRole and self.explains_rows:
+            row = self._order[index.row()]
+            return "\n".join(f"{column.title}: {column.text(column.values[row])}" for column in self._columns)
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _RIGHT if self._columns[index.column()].numeric else _LEFT
         if role == Qt.ItemDataRole.FontRole and self._columns[index.column()].numeric:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 from PySide6.QtCore import QModelIndex
+from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QHBoxLayout, QHeaderView, QLineEdit, QStackedLayout, QTreeView, QVBoxLayout, QWidget
 
 from rtviewer.gui.binding import follow, listen, quiet
+from rtviewer.gui.models.box_tree import COLUMNS as TREE_COLUMNS
 from rtviewer.gui.models.box_tree import BoxTreeModel
 from rtviewer.gui.panes.pane import Pane, PaneContext, label
 from rtviewer.gui.theme import Theme, monospaced
@@ -46,8 +48,6 @@ class NodeTreePane(Pane):
         self.view.header().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         self.view.header().setSectionResizeMode(1, QHeaderView.ResizeMode.Fixed)
         self.view.header().setSectionResizeMode(2, QHeaderView.ResizeMode.Fixed)
-        self.view.header().resizeSection(1, 52)
-        self.view.header().resizeSection(2, 66)
         self.view.selectionModel().currentChanged.connect(self._chosen)
         self.view.doubleClicked.connect(self._enter)
         self.find = QLineEdit()
@@ -178,3 +178,11 @@ class NodeTreePane(Pane):
 
     def retint(self, theme: Theme) -> None:
         self.model.set_number_font(monospaced())
+        self._fit_numbers()
+
+    def _fit_numbers(self) -> None:
+        """Both number columns as wide as their widest text and their title; the node's name has the rest."""
+        title, digits = self.view.header().fontMetrics(), QFontMetrics(monospaced())
+        for column, widest in ((1, "0,000"), (2, "-0.00e-00")):
+            needed = max(digits.horizontalAdvance(widest), title.horizontalAdvance(TREE_COLUMNS[column][0])) + 16
+            self.view.header().resizeSection(column, needed)

@@ -155,7 +155,7 @@ def _instance(world: World, index: int) -> Section:
 def _primitive(world: World, selection: Selection) -> list[Section]:
     structure = world.blases[selection.structure]
     number = int(structure.geometries["first_primitive"][selection.geometry]) + selection.primitive
-    packs = structure.triangle_packs if len(structure.triangle_packs) else structure.box_packs
+    packs = structure.packs
     ids = packs["id"].ravel()
     found = np.flatnonzero((ids >= 0) & ((ids & 0x1FFFFFFF) == number))
     title = f"Primitive {selection.geometry}:{selection.primitive}"
@@ -166,8 +166,8 @@ def _primitive(world: World, selection: Selection) -> list[Section]:
     opaque = "opaque" if word & ID_OPAQUE else "non-opaque"
     duplicate = ", no duplicate any-hit" if word & ID_NO_DUPLICATE else ""
     rows: list[Row] = [("Geometry flags", opaque + duplicate, "Before instance and ray flags (OPQ-1)")]
-    if len(structure.triangle_packs):
-        corners = packs["vertices"][pack, :, :, lane].astype(np.float64)
+    if not structure.is_procedural:
+        corners = structure.pack_corners()[pack, :, :, lane].astype(np.float64)
         normal = np.cross(corners[1] - corners[0], corners[2] - corners[0])
         rows += [
             (f"v{i}", vector(corner), "Object space, after the geometry transform") for i, corner in enumerate(corners)

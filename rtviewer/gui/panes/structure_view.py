@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
-from rtviewer.gui.binding import follow, listen, quiet
+from rtviewer.gui.binding import follow, listen
 from rtviewer.gui.gl import camera_control
 from rtviewer.gui.gl.content import Prepared, SceneContent
 from rtviewer.gui.gl.scene_view import SceneView
 from rtviewer.gui.panes.pane import STRIP_HEIGHT, Pane, PaneContext, label
 from rtviewer.gui.theme import Theme
+from rtviewer.gui.widgets.depth_range import DepthRange
 from rtviewer.gui.widgets.elided_label import ElidedLabel
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.session.document import TOP_LEVEL
@@ -34,6 +35,8 @@ class StructureView(Pane):
         self.content = SceneContent(self.view)
         self._object_cameras: dict[int, Camera] = {}
         self._scope = TOP_LEVEL
+        self._is_fresh = False
+        """Whether the depth range is still to be chosen for the scene that was opened."""
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -58,22 +61,9 @@ class StructureView(Pane):
         line.addWidget(
             label("Box depth", "muted", "Levels of boxes drawn: first the top level's, then the bottom levels'")
         )
-        self.low, self.high = QSpinBox(), QSpinBox()
-        for box, name, tip in (
-            (self.low, "First depth", "First level of boxes drawn; 0 is the root"),
-            (self.high, "Last depth", "Last level of boxes drawn"),
-        ):
-            box.setAccessibleName(name)
-            box.setToolTip(tip)
-            box.setFixedWidth(64)
-            box.setKeyboardTracking(False)
-            line.addWidget(box)
-        self.low.setRange(0, 99)
-        self.high.setRange(-1, 99)
-        self.high.setSpecialValueText("all")
-        self.low.valueChanged.connect(self._depth_typed)
-        self.high.valueChanged.connect(self._depth_typed)
-        line.insertWidget(2, label("to", "muted"))
+        self.depth = DepthRange()
+        self.depth.changed.connect(lambda low, high: self.session.set_view(depth_low=low, depth_high=high))
+        line.addWidget(self.depth)
         self.selected = ElidedLabel()
         line.addWidget(self.selected, 1)
         return strip
@@ -90,6 +80,7 @@ class StructureView(Pane):
             self.view.set_empty_text(EMPTY)
         elif not event.is_rebuild:
             self._object_cameras.clear()
+            self._is_fresh = True
             self.content.show_world(None)
             self.view.set_empty_text(PREPARING)
         self._show(self.session.state)
@@ -99,6 +90,10 @@ class StructureView(Pane):
         self.view.set_empty_text("")
         self.content.settings = self.session.state.view
         self.content.show_world(prepared)
+        self.depth.set_levels(self.content.level_count())
+        if self._is_fresh:
+            self._is_fresh = False
+            self.session.set_view(depth_low=0, depth_high=self.content.readable_depth())
         self._show(self.session.state)
         self.content.show_ray(self.session.log)
 
@@ -159,12 +154,11 @@ class StructureView(Pane):
     def _show(self, state: State) -> None:
         if state.view.scope != self._scope:
             self._scope = state.view.scope
+            self.depth.set_levels(self.content.level_count())
         self.view.set_camera(self._camera_of(state))
         self.content.show_settings(state.view)
         self.content.show_selection(state.selection)
-        with quiet(self.low, self.high):
-            self.low.setValue(state.view.depth_low)
-            self.high.setValue(state.view.depth_high)
+        self.depth.show_range(state.view.depth_low, state.view.depth_high)
         self.view.set_caption(self._caption(state))
         text = self._selection_text(state)
         self.selected.setText(text)
@@ -190,12 +184,6 @@ class StructureView(Pane):
         if chosen.box >= 0:
             parts.append(f"{'TLAS' if chosen.structure < 0 else 'BLAS'} node {chosen.box}")
         return " · ".join(parts)
-
-    def _depth_typed(self) -> None:
-        low, high = self.low.value(), self.high.value()
-        if 0 <= high < low:
-            high = low
-        self.session.set_view(depth_low=low, depth_high=high)
 
     def _log_changed(self, event: LogChanged) -> None:
         self.content.show_ray(event.log)

@@ -11,13 +11,17 @@ from rtviewer.gui.binding import follow, listen, quiet
 from rtviewer.gui.models.numpy_table import Column, NumpyTableModel
 from rtviewer.gui.panes.pane import Pane, PaneContext, label
 from rtviewer.gui.theme import Theme, monospaced
-from rtviewer.gui.widgets.table import fit_columns, make_table
+from rtviewer.gui.widgets.table import FittingTable, make_table
 from rtviewer.gui.widgets.text import format_bytes
 from rtviewer.session.document import World
 from rtviewer.session.events import DocumentChanged
 from rtviewer.session.state import State
 
 EMPTY = "Nothing is open.\nOpen a mesh or scene (Ctrl+O), or drop a file here."
+
+
+IMPORTANCE = ("Structure", "Size", "Inputs", "SAH", "Depth", "Nodes", "ms", "Build flags", "Address")
+"""Columns in the order in which they get the room there is."""
 
 
 def structure_columns(world: World) -> list[Column]:
@@ -71,9 +75,11 @@ class StructuresPane(Pane):
     def __init__(self, context: PaneContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
         self.model = NumpyTableModel(self)
-        self.table = make_table(self.model, "Structures")
+        self.model.explains_rows = True
+        self.table = FittingTable(IMPORTANCE)
+        make_table(self.model, "Structures", view=self.table)
         self.setMinimumWidth(190)
-        self.table.setToolTip("Click: show its node tree. Double-click: show it alone, in its object space.")
+        self.table.setStatusTip("Click: show its node tree. Double-click: show it alone, in its object space.")
         self.table.selectionModel().currentRowChanged.connect(self._chosen)
         self.table.doubleClicked.connect(self._enter)
         self.empty = label(EMPTY, "empty", wrap=True)
@@ -92,7 +98,7 @@ class StructuresPane(Pane):
         """Rows computed by the window's background."""
         self.model.set_columns(columns)
         self.stack.setCurrentIndex(1 if self.model.rowCount() else 0)
-        fit_columns(self.table, 130)
+        self.table.fit()
         self._select(self.session.state)
 
     def _select(self, state: State) -> None:

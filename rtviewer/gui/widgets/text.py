@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 def format_bytes(count: float) -> str:
     """``1536`` as ``1.5 KiB``."""
@@ -15,6 +17,18 @@ def format_bytes(count: float) -> str:
 def format_seconds(seconds: float) -> str:
     """Milliseconds below one second."""
     return f"{seconds * 1e3:,.1f} ms" if seconds < 1 else f"{seconds:,.2f} s"
+
+
+def format_significant(value: float, digits: int = 3) -> str:
+    """Rounded to so many digits, written out where that is short: ``1,060``, ``0.0312``, else ``1.06e7``."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if not 1e-3 <= size < 1e6:
+        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+        return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+    decimals = digits - 1 - math.floor(math.log10(size))
+    return f"{round(value, decimals):,.{max(decimals, 0)}f}"
 
 
 def format_change(new: float, old: float) -> str:

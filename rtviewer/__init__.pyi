@@ -8,32 +8,44 @@ from rtviewer.copymode.deserialize import deserialize
 from rtviewer.copymode.identify import BlobDescription, check_driver_matching_identifier, describe_blob
 from rtviewer.copymode.read_decode import DecodedBlas, DecodedTlas, read_decode
 from rtviewer.copymode.serialize import serialize, serialized_size
+from rtviewer.device.buffers import Buffer, HeapType
 from rtviewer.device.device import Device
-from rtviewer.dxr.descs import (
-    AabbsGeometry,
-    BlasInputs,
-    TrianglesGeometry,
-)
+from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, TrianglesGeometry
 from rtviewer.dxr.flags import (
+    AccelerationStructureType,
     BuildFlag,
+    CandidateType,
+    CommittedStatus,
+    CopyMode,
+    DriverMatchingIdentifierStatus,
+    ElementsLayout,
     GeometryFlag,
+    GeometryType,
     HitKind,
     InstanceFlag,
+    PipelineFlag,
+    PostbuildInfoType,
     RayFlag,
+    ResourceState,
+    SerializedDataType,
 )
-from rtviewer.dxr.profile import (
-    Profile,
-    Tier,
+from rtviewer.dxr.formats import IndexFormat, VertexFormat
+from rtviewer.dxr.profile import Profile, Tier
+from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.raw_descs import (
+    AabbsDesc,
+    BuildDesc,
+    BuildInputs,
+    GeometryDesc,
+    GpuVirtualAddressAndStride,
+    InstanceDesc,
+    PostbuildInfoDesc,
+    PrebuildInfo,
+    TrianglesDesc,
+    instance_desc_array,
 )
-from rtviewer.dxr.programs import (
-    AnyHitProgram,
-    IntersectionProgram,
-)
-from rtviewer.dxr.verdicts import (
-    Counter,
-    EventKind,
-    Verdict,
-)
+from rtviewer.dxr.shader_table import HitGroup, HitGroupTable, HitGroupType
+from rtviewer.dxr.verdicts import Counter, EventKind, Verdict
 from rtviewer.errors import (
     CancelledError,
     FileFormatError,
@@ -47,57 +59,85 @@ from rtviewer.errors import (
 )
 from rtviewer.io.registry import load_scene
 from rtviewer.scene.camera import Camera
-from rtviewer.scene.scene import (
-    Instance,
-    Scene,
-)
+from rtviewer.scene.scene import Instance, Scene
 from rtviewer.session.api import build, open_world
-from rtviewer.session.document import (
-    World,
-)
+from rtviewer.session.document import World
 from rtviewer.session.image import ImageBuffer
-from rtviewer.session.raylog import (
-    LogRow,
-    RayLog,
-)
+from rtviewer.session.raylog import LogRow, RayLog
+from rtviewer.trace.dispatch import Dispatcher
+from rtviewer.trace.query import RayQuery
+from rtviewer.trace.request import Hits, RayBatch, TraceResult, TraceSettings
 
 __version__: str
 
 __all__ = [
+    "AabbsDesc",
     "AabbsGeometry",
+    "AccelerationStructureType",
     "AnyHitProgram",
     "BlasInputs",
     "BlobDescription",
+    "Buffer",
+    "BuildDesc",
     "BuildFlag",
+    "BuildInputs",
     "Camera",
     "CancelledError",
+    "CandidateType",
+    "CommittedStatus",
+    "CopyMode",
     "Counter",
     "DecodedBlas",
     "DecodedTlas",
     "Device",
+    "Dispatcher",
+    "DriverMatchingIdentifierStatus",
+    "ElementsLayout",
     "EventKind",
     "FileFormatError",
+    "GeometryDesc",
     "GeometryFlag",
+    "GeometryType",
+    "GpuVirtualAddressAndStride",
+    "HeapType",
+    "HitGroup",
+    "HitGroupTable",
+    "HitGroupType",
     "HitKind",
+    "Hits",
     "ImageBuffer",
+    "IndexFormat",
     "Instance",
+    "InstanceDesc",
     "InstanceFlag",
     "IntersectionProgram",
     "InvalidInputError",
     "InvariantError",
     "LogRow",
+    "PipelineFlag",
+    "PostbuildInfoDesc",
+    "PostbuildInfoType",
+    "PrebuildInfo",
     "Profile",
     "ProgramError",
+    "RayBatch",
     "RayFlag",
     "RayLog",
+    "RayQuery",
+    "ResourceState",
     "RtviewerError",
     "Scene",
     "SceneError",
+    "SerializedDataType",
     "Structure",
     "StructureError",
     "Tier",
+    "TraceResult",
+    "TraceSettings",
+    "TrianglesDesc",
     "TrianglesGeometry",
     "Verdict",
+    "VertexFormat",
     "Violation",
     "World",
     "build",
@@ -109,6 +149,7 @@ __all__ = [
     "decoded_size",
     "describe_blob",
     "deserialize",
+    "instance_desc_array",
     "load_scene",
     "open_world",
     "read_decode",

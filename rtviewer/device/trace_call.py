@@ -10,6 +10,7 @@ from rtviewer.device.contents import Record
 from rtviewer.device.device_memory import DeviceMemory
 from rtviewer.device.read_inputs import instance_table
 from rtviewer.dxr.layouts import INSTANCE_DESC
+from rtviewer.dxr.programs import IntersectionProgram
 from rtviewer.dxr.rules import require
 from rtviewer.errors import Violation, violation
 from rtviewer.trace.dispatch import Dispatcher
@@ -29,7 +30,7 @@ def trace(
     tlas, blases, found = world_at(memory, tlas_address)
     require(found, CALL)
     result = Dispatcher(tlas, blases, memory.profile).trace(rays, settings, counters=counters)
-    memory.warn(found + _ray_warnings(rays))
+    memory.warn(found + _ray_warnings(rays) + _report_warnings(settings))
     return result
 
 
@@ -82,6 +83,16 @@ def _blases_of(memory: DeviceMemory, tlas: Record) -> tuple[dict[int, Structure]
         # After a deserialization nothing is known until the first trace [SER-5].
         tlas.blas_generations.update(seen)
     return blases, found
+
+
+def _report_warnings(settings: TraceSettings) -> list[Violation]:
+    """PROC-7: a program that reports NaN is refused its hit, and somebody should know."""
+    t, program = np.atleast_1d(settings.report_t), np.atleast_1d(settings.intersection)
+    bad = np.isnan(np.asarray(t, np.float32)) & (program == int(IntersectionProgram.REPORT_T))
+    if not bad.any():
+        return []
+    text = "an intersection program reports NaN, which is never inside the interval"
+    return [violation("PROC-7", text, field="ReportHit.THit", value="NaN", section="ReportHit", warning=True)]
 
 
 def _ray_warnings(rays: RayBatch) -> list[Violation]:

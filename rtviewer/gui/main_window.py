@@ -165,7 +165,7 @@ class MainWindow(QMainWindow):
         docks, wide = self.docks, self.width() >= 1500
         self.resizeDocks(
             [docks["structures"], docks["build"]],
-            [310 if wide else 235, 316 if wide else 290],
+            [350 if wide else 250, 316 if wide else 290],
             Qt.Orientation.Horizontal,
         )
         self.resizeDocks([docks["structures"], docks["node_tree"]], [260, 560], Qt.Orientation.Vertical)

@@ -13,15 +13,24 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from rtviewer.dxr.flags import GeometryFlag, InstanceFlag, parse_flags
-from rtviewer.dxr.limits import MAX_INSTANCE_CONTRIBUTION_TO_HIT_GROUP_INDEX, MAX_INSTANCE_ID, MAX_INSTANCE_MASK
+from rtviewer.dxr.limits import (
+    MAX_INSTANCE_CONTRIBUTION_TO_HIT_GROUP_INDEX,
+    MAX_INSTANCE_ID,
+    MAX_INSTANCE_MASK,
+    MAX_SHADER_RECORD_STRIDE,
+    SHADER_RECORD_BYTE_ALIGNMENT,
+)
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
 from rtviewer.dxr.rules import check_geometry_flags, check_instance_flags
+from rtviewer.dxr.shader_table import ABSENT, AS_GIVEN, HitGroup, HitGroupTable, HitGroupType
 
 P = TypeVar("P", AnyHitProgram, IntersectionProgram)
 
 MAX_INSTANCES_IN_A_FILE = 1_000_000
 """More than this from one pattern or file is refused before it is made."""
+
+MAX_HIT_GROUPS = 1 << 16
 
 
 class SceneModel(BaseModel):
@@ -354,6 +363,93 @@ AnyHit = Annotated[AnyHitProgram, BeforeValidator(lambda value: _program(AnyHitP
 Intersection = Annotated[IntersectionProgram, BeforeValidator(lambda value: _program(IntersectionProgram, value))]
 
 
+def _choice(kind: type[P], value: object) -> str:
+    """A program's name, ``as_given`` or ``none``."""
+    if isinstance(value, str) and value.lower().replace("-", "_") in SPECIAL_PROGRAMS:
+        return value.lower().replace("-", "_")
+    try:
+        return _program(kind, value).name
+    except ValueError as error:
+        raise ValueError(f"{error}, or as_given, or none") from error
+
+
+SPECIAL_PROGRAMS = {"as_given": AS_GIVEN, "none": ABSENT}
+HIT_GROUP_TYPES = {
+    "triangles": HitGroupType.TRIANGLES,
+    "procedural": HitGroupType.PROCEDURAL_PRIMITIVE,
+    "null": HitGroupType.NULL,
+}
+AnyHitChoice = Annotated[str, BeforeValidator(lambda value: _choice(AnyHitProgram, value))]
+IntersectionChoice = Annotated[str, BeforeValidator(lambda value: _choice(IntersectionProgram, value))]
+
+
+class HitGroupModel(SceneModel):
+    """A record of the hit-group table; also an entry of a manifest."""
+
+    name: str = Field("", description="for people")
+    type: Literal["triangles", "procedural", "null"] = Field(
+        "triangles", description="what geometry may use it [TRAV-5]; `null` runs nothing [HG-3]"
+    )
+    any_hit: AnyHitChoice | None = Field(
+        None, description='a program, `"as_given"` (as rays ask for; the default) or `"none"`: acts opaque [OPQ-5]'
+    )
+    intersection: IntersectionChoice | None = Field(
+        None, description='likewise, for procedural only [TRAV-5]; default `"as_given"`'
+    )
+    closest_hit: bool | None = Field(None, description="whether there is one; default `true`, for null `false`")
+
+    @model_validator(mode="after")
+    def _fits_its_type(self) -> HitGroupModel:
+        if self.type == "null" and (self.closest_hit or {self.any_hit, self.intersection} - {None, "none"}):
+            raise ValueError("[HG-3] a null hit group has no shaders")
+        if self.type == "triangles" and self.intersection not in (None, "none"):
+            raise ValueError("[TRAV-5] a hit group for triangles has no intersection shader")
+        if self.type == "procedural" and self.intersection == "none":
+            raise ValueError("[TRAV-5] a hit group for procedurals has an intersection shader; NOTHING reports no hit")
+        return self
+
+    def to_hit_group(self) -> HitGroup:
+        """The record, with what was left out filled in by its type."""
+        any_hit = self.any_hit or ("none" if self.type == "null" else "as_given")
+        intersection = self.intersection or ("as_given" if self.type == "procedural" else "none")
+        return HitGroup(
+            HIT_GROUP_TYPES[self.type],
+            SPECIAL_PROGRAMS[any_hit] if any_hit in SPECIAL_PROGRAMS else AnyHitProgram[any_hit],
+            SPECIAL_PROGRAMS[intersection] if intersection in SPECIAL_PROGRAMS else IntersectionProgram[intersection],
+            self.closest_hit if self.closest_hit is not None else self.type != "null",
+            self.name,
+        )
+
+    @classmethod
+    def of(cls, record: HitGroup) -> HitGroupModel:
+        """The record as written to files, nothing left out. Raises pydantic's ValidationError for one that a reader
+        would refuse."""
+        special = {number: name for name, number in SPECIAL_PROGRAMS.items()}
+        fields = {
+            "name": record.name,
+            "type": next(name for name, kind in HIT_GROUP_TYPES.items() if kind is record.type),
+            "any_hit": special.get(int(record.any_hit)) or AnyHitProgram(record.any_hit).name,
+            "intersection": special.get(int(record.intersection)) or IntersectionProgram(record.intersection).name,
+            "closest_hit": record.closest_hit and record.type is not HitGroupType.NULL,
+        }
+        return cls.model_validate(fields)
+
+
+def _stride(value: int) -> int:
+    if value not in range(0, MAX_SHADER_RECORD_STRIDE + 1, SHADER_RECORD_BYTE_ALIGNMENT):
+        step, largest = SHADER_RECORD_BYTE_ALIGNMENT, MAX_SHADER_RECORD_STRIDE
+        raise ValueError(f"[LIM-7] must be a multiple of {step} from 0 to {largest}, found {value}")
+    return value
+
+
+HitGroups = Annotated[list[HitGroupModel], Field(max_length=MAX_HIT_GROUPS)]
+HitGroupStride = Annotated[int, AfterValidator(_stride)]
+
+
+def hit_group_table(records: list[HitGroupModel], stride: int) -> HitGroupTable:
+    return HitGroupTable(tuple(record.to_hit_group() for record in records), stride)
+
+
 class SceneFile(SceneModel):
     name: str = Field("", description="shown in the title; default: the folder's name")
     description: str = Field("", description="what the scene exercises")
@@ -364,6 +460,10 @@ class SceneFile(SceneModel):
     blas: list[BlasModel] = Field([], description="bottom-level structures")
     instance: list[InstanceModel] = Field([], description="placements, in order")
     instance_pattern: list[Pattern] = Field([], description="many placements at once, after all `[[instance]]`")
+    hit_group: HitGroups = Field([], description="the hit-group table, in order; without, geometry has all shaders")
+    hit_group_stride: HitGroupStride = Field(
+        SHADER_RECORD_BYTE_ALIGNMENT, description="of the table [LIM-7]; 0: all indices mean the first record [HG-3]"
+    )
     camera: list[CameraModel] = Field([], description="the first is the one to open with")
 
     @model_validator(mode="after")

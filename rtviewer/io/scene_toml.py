@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from rtviewer.io.stl import read_stl
 from rtviewer.io.triangle_input import deactivate_partial_nan, float32_positions
 from rtviewer.scene import generators
 from rtviewer.scene.camera import Camera
+from rtviewer.scene.hit_groups import hit_group_warnings
 from rtviewer.scene.inputs import is_singular
 from rtviewer.scene.mesh import Mesh
 from rtviewer.scene.scene import Instance, Scene
@@ -38,9 +40,8 @@ def read_scene_toml(path: Path, data: bytes, profile: Profile = DEFAULT_PROFILE)
     Raises FileFormatError when the file is not TOML, SceneError with the key when a value is not legal (messages name
     the rule) or refers to something that is not there.
     """
-    table = _toml(path, data)
     try:
-        file = models.SceneFile.model_validate(table, context={"profile": profile})
+        file = models.SceneFile.model_validate(_toml(path, data), context={"profile": profile})
     except ValidationError as error:
         raise _scene_error(path, error) from error
     warnings: list[str] = []
@@ -60,7 +61,10 @@ def read_scene_toml(path: Path, data: bytes, profile: Profile = DEFAULT_PROFILE)
     cameras = tuple(
         Camera(c.position, c.look_at, c.up, c.vertical_fov, c.orthographic_height, c.name) for c in file.camera
     )
-    return Scene(name, blases, instances, cameras, file.any_hit, file.intersection, tuple(warnings), str(path))
+    table = models.hit_group_table(file.hit_group, file.hit_group_stride) if file.hit_group else None
+    scene = Scene(name, blases, instances, cameras, file.any_hit, file.intersection, source=str(path), hit_groups=table)
+    warnings += [f"{path.name}: {text}" for text in hit_group_warnings(scene)]
+    return replace(scene, warnings=tuple(warnings))
 
 
 def _toml(path: Path, data: bytes) -> dict[str, Any]:

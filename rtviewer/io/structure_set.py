@@ -19,15 +19,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from rtviewer.accel.structure import Structure
 from rtviewer.dxr.flags import BuildFlag
 from rtviewer.dxr.layouts import SERIALIZED_HEADER1
-from rtviewer.dxr.limits import ACCELERATION_STRUCTURE_BYTE_ALIGNMENT
+from rtviewer.dxr.limits import ACCELERATION_STRUCTURE_BYTE_ALIGNMENT, SHADER_RECORD_BYTE_ALIGNMENT
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.shader_table import HitGroupTable
 from rtviewer.errors import FileFormatError, RtviewerError
 from rtviewer.io.blob_file import BLOB_SUFFIX
+from rtviewer.io.scene_models import HitGroupModel, HitGroups, HitGroupStride, hit_group_table
 from rtviewer.scene.camera import Camera
 
 MANIFEST = "manifest.json"
 FORMAT = "rtviewer structures"
 FORMAT_VERSION = 1
+HIT_GROUPS_VERSION = 2
+"""Of a manifest with a hit-group table; one without stays what the first version was."""
 MAX_MANIFEST_BYTES = 64 << 20
 MAX_STRUCTURES = 1 << 16
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}\.rtblob")
@@ -53,6 +57,7 @@ class StructureSet:
     blas_flags: BuildFlag = BuildFlag.NONE
     tlas_flags: BuildFlag = BuildFlag.NONE
     warnings: tuple[str, ...] = ()
+    hit_groups: HitGroupTable | None = None
 
     @property
     def structures(self) -> tuple[Structure, ...]:
@@ -101,6 +106,9 @@ class BuildEntry(_Strict):
     tlas_flags: int = Field(ge=0, lt=1 << 32)
 
 
+HIT_GROUP_KEYS = ("hit_groups", "hit_group_stride")
+
+
 class Manifest(_Strict):
     """``manifest.json``. ``structures``: at most one top level, first; bottom levels in address order."""
 
@@ -113,6 +121,8 @@ class Manifest(_Strict):
     any_hit: str = "ACCEPT"
     intersection: str = "SPHERE"
     build: BuildEntry = BuildEntry(blas_flags=0, tlas_flags=0)
+    hit_groups: HitGroups | None = None
+    hit_group_stride: HitGroupStride = SHADER_RECORD_BYTE_ALIGNMENT
 
     @field_validator("any_hit")
     @classmethod
@@ -148,15 +158,17 @@ def manifest_of(content: StructureSet) -> bytes:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         raise RtviewerError(f"{content.name} cannot be written: {error.title}.{place}: {first['msg']}") from error
-    return (json.dumps(manifest.model_dump(), indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+    without = set() if content.hit_groups is not None else set(HIT_GROUP_KEYS)
+    return (json.dumps(manifest.model_dump(exclude=without), indent=2, ensure_ascii=False) + "\n").encode("utf-8")
 
 
 def _manifest(content: StructureSet) -> Manifest:
     names = content.geometry_names or ((),) * len(content.blases)
+    hit_groups = content.hit_groups
     geometries = [*([()] if content.tlas is not None else []), *names]
     return Manifest(
         format=FORMAT,
-        version=FORMAT_VERSION,
+        version=FORMAT_VERSION if hit_groups is None else HIT_GROUPS_VERSION,
         name=content.name,
         structures=[
             StructureEntry(
@@ -180,6 +192,8 @@ def _manifest(content: StructureSet) -> Manifest:
         any_hit=content.any_hit.name,
         intersection=content.intersection.name,
         build=BuildEntry(blas_flags=int(content.blas_flags), tlas_flags=int(content.tlas_flags)),
+        hit_groups=None if hit_groups is None else [HitGroupModel.of(record) for record in hit_groups.records],
+        hit_group_stride=SHADER_RECORD_BYTE_ALIGNMENT if hit_groups is None else hit_groups.stride,
     )  # fmt: skip
 
 
@@ -214,9 +228,13 @@ def read_manifest(path: Path, data: bytes) -> Manifest:
     found = table.get("format") if isinstance(table, dict) else None
     if found != FORMAT:
         raise FileFormatError(path, "not a manifest of structures", field="format", expected=FORMAT, found=found)
-    if table.get("version") != FORMAT_VERSION:
-        version = table.get("version")
-        raise FileFormatError(path, "another version", field="version", expected=FORMAT_VERSION, found=version)
+    version = table.get("version")
+    if version not in (FORMAT_VERSION, HIT_GROUPS_VERSION) or isinstance(version, bool):
+        expected = f"{FORMAT_VERSION} or {HIT_GROUPS_VERSION}"
+        raise FileFormatError(path, "another version", field="version", expected=expected, found=version)
+    if version == FORMAT_VERSION and (early := set(HIT_GROUP_KEYS) & set(table)):
+        expected = f"version {HIT_GROUPS_VERSION}"
+        raise FileFormatError(path, "hit groups in the first version", field=min(early), expected=expected)
     try:
         manifest = Manifest.model_validate(table)
     except ValidationError as error:
@@ -270,6 +288,9 @@ def set_from(path: Path, manifest: Manifest, read: Callable[[StructureEntry], by
         IntersectionProgram[manifest.intersection],
         BuildFlag(manifest.build.blas_flags),
         BuildFlag(manifest.build.tlas_flags),
+        hit_groups=None
+        if manifest.hit_groups is None
+        else hit_group_table(manifest.hit_groups, manifest.hit_group_stride),
     )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rtviewer.dxr.descs import IDENTITY, BlasInputs, Float3x4
 from rtviewer.dxr.flags import InstanceFlag
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.shader_table import HitGroupTable
 from rtviewer.scene.camera import Camera, fitting_camera
 
 
@@ -30,6 +31,7 @@ class Instance:
 class Scene:
     """Everything a file said. Frozen; arrays inside are not written to.
 
+    ``hit_groups``: the table that rays index (section 6.9 of the rules); None where every geometry has all shaders.
     ``warnings``: what a loader dropped or changed, one sentence each, naming file and place.
     """
 
@@ -41,6 +43,7 @@ class Scene:
     intersection: IntersectionProgram = IntersectionProgram.SPHERE
     warnings: tuple[str, ...] = ()
     source: str = ""
+    hit_groups: HitGroupTable | None = None
 
     @property
     def camera(self) -> Camera:

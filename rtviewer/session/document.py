@@ -27,6 +27,7 @@ from rtviewer.dxr.rules import check_build_flags
 from rtviewer.errors import CancelledError, InvalidInputError, ProgramError, RtviewerError, Violation, violation
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.scene.scene import Instance, Scene
+from rtviewer.session.left_out import left_out
 from rtviewer.session.records import CopyRecord, UpdateRecord
 from rtviewer.session.state import BuildSettings, RaySettings
 
@@ -73,7 +74,8 @@ class World:
     generation: int = 0
     seconds: tuple[float, ...] = ()
     _kept: dict[tuple[str, object], Any] = field(default_factory=dict, init=False, repr=False)
-    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _locks: dict[tuple[str, object], threading.Lock] = field(default_factory=dict, init=False, repr=False)
 
     def structure(self, index: int) -> Structure:
         """The structure of an index: ``TOP_LEVEL`` (-1) or a position in ``blases``."""
@@ -161,11 +163,14 @@ class World:
             return size
 
     def _keep(self, what: str, which: object, make: Callable[[], T]) -> T:
-        """Made once, even when several threads ask at the same time."""
+        """Made once, even when several threads ask at the same time; only those who ask for the same thing wait."""
+        key = (what, which)
         with self._lock:
-            if (what, which) not in self._kept:
-                self._kept[what, which] = make()
-            kept: T = self._kept[what, which]
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:
+            if key not in self._kept:
+                self._kept[key] = make()
+            kept: T = self._kept[key]
             return kept
 
     # The public API's two questions (product, section 11); the session's other faces ask the same functions.
@@ -404,20 +409,26 @@ def problems_of(world: World) -> tuple[Problem, ...]:
     """What a user should know about an open scene: reader's warnings, inactive and degenerate input, bad instances."""
     found = [Problem("warning", text) for text in world.scene.warnings]
     for index, blas in enumerate(world.blases):
-        degenerate = int(blas.header["degenerate_count"])
-        inactive = int(blas.header["input_count"]) - int(blas.header["active_count"])
-        if degenerate:
-            text = f"{blas.name}: {degenerate:,} degenerate primitives, which no ray can hit"
+        out = left_out(blas, world.scene.blases[index])
+        boxes = blas.is_procedural
+        if out.degenerate:
+            what = "boxes, which are points" if boxes else "triangles, which no ray can hit"
+            text = f"{blas.name}: {out.degenerate:,} degenerate {what}{_after_colon(out.degenerate_places)}"
             found.append(Problem("warning", f"[DEG-1] {text}", "DEG-1", index))
-        if inactive:
-            text = f"{blas.name}: {inactive:,} inactive primitives, which are counted but not in the tree"
-            found.append(Problem("warning", f"[INA-1] {text}", "INA-1", index))
+        if out.inactive:
+            rule, what = ("INA-2", "boxes") if boxes else ("INA-1", "triangles")
+            text = f"{blas.name}: {out.inactive:,} inactive {what}, which are counted but not in the tree"
+            found.append(Problem("warning", f"[{rule}] {text}{_after_colon(out.inactive_places)}", rule, index))
     tlas = world.tlas
     singular = np.sort(tlas.instance_leaves["instance"][tlas.instance_leaves["state"] != 0])
     found += _instance_problems(singular, "INST-5", "transform cannot be inverted, so no ray enters")
     masked_out = np.flatnonzero(tlas.instance_descs["InstanceIDAndMask"] >> 24 == 0)
     found += _instance_problems(masked_out, "MASK-1", "mask is 0, so no ray's mask can meet it")
     return tuple(found)
+
+
+def _after_colon(text: str) -> str:
+    return f": {text}" if text else ""
 
 
 def _instance_problems(instances: NDArray[np.integer[Any]], rule: str, text: str) -> list[Problem]:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rtviewer.dxr.flags import GeometryFlag, GeometryType, InstanceFlag
+from rtviewer.dxr.rules import Opacity, effective_opacity
 from rtviewer.dxr.verdicts import VERDICTS, EventKind, Verdict
 from rtviewer.session.document import TOP_LEVEL
+from rtviewer.session.hit_records import NO_ANY_HIT, record_of
 
 if TYPE_CHECKING:
     from rtviewer.session.raylog import RayLog
@@ -55,6 +57,8 @@ def rule_of(log: RayLog, index: int) -> str:
         return "INST-8"
     if kind is EventKind.NODE_ENTERED:
         return "TRI-7"
+    if _acts_opaque(log, index):
+        return "OPQ-5"
     if is_procedural(log, index):
         if verdict in (Verdict.NONE, Verdict.MISSED):
             return "PROC-1"
@@ -163,7 +167,27 @@ def _candidate(log: RayLog, index: int) -> str:
         return f"t = {t} equals that of the committed hit, which goes first"
     if verdict is Verdict.NOTHING_REPORTED:
         return "its intersection program reported no hit"
-    return f"t = {t}, " + OF_HITS[verdict].format(program=log.rays.any_hit.name)
+    if _acts_opaque(log, index):
+        ends = ", and ACCEPT_FIRST_HIT_AND_END_SEARCH ends the search"
+        return f"t = {t}, {NO_ANY_HIT}; committed" + (ends if verdict is Verdict.FIRST_HIT_ENDED_SEARCH else "")
+    record = record_of(log.world, log.rays, int(event["instance"]), int(event["geometry"]))
+    program = record.any_hit if record is not None else log.rays.any_hit.name
+    return f"t = {t}, " + OF_HITS[verdict].format(program=program)
+
+
+def _acts_opaque(log: RayLog, index: int) -> bool:
+    """Whether a hit was committed without any-hit only because its hit group has none (OPQ-5)."""
+    event = log.events[index]
+    committed = (Verdict.COMMITTED, Verdict.FIRST_HIT_ENDED_SEARCH)
+    if log.world.scene.hit_groups is None or int(event["verdict"]) not in committed:
+        return False
+    instance, geometry = int(event["instance"]), int(event["geometry"])
+    record = record_of(log.world, log.rays, instance, geometry)
+    blas = log.world.blases[log.world.blas_of_instance(instance)]
+    own = GeometryFlag(int(blas.geometries["flags"][geometry]))
+    placed = InstanceFlag(int(log.world.tlas.instance_descs["InstanceContributionAndFlags"][instance]) >> 24)
+    opacity = effective_opacity(own, placed, log.rays.ray_flags)
+    return record is not None and not record.any_hit and opacity is Opacity.NON_OPAQUE
 
 
 def _missed_triangle(log: RayLog, index: int) -> str:

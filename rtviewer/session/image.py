@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.rules import check_ray_flags, check_ray_interval, require
 from rtviewer.dxr.verdicts import Counter
-from rtviewer.errors import CancelledError, RtviewerError
+from rtviewer.errors import CancelledError, InvalidInputError, RtviewerError
 from rtviewer.scene.camera import Camera
+from rtviewer.scene.scene import Scene
 from rtviewer.session.document import Cancelled, Progress, World
 from rtviewer.session.state import ImageSettings, RaySettings
 from rtviewer.shade.modes import Shaded, shade
@@ -241,8 +242,8 @@ def _tiles(request: ImageRequest, step: int) -> list[tuple[int, int]]:
     return sorted(corners, key=lambda corner: (corner[0] - centre[0]) ** 2 + (corner[1] - centre[1]) ** 2)
 
 
-def trace_settings(rays: RaySettings) -> TraceSettings:
-    """The settings of the pane as the dispatch takes them."""
+def trace_settings(rays: RaySettings, scene: Scene | None = None) -> TraceSettings:
+    """The settings of the pane as the dispatch takes them, with the scene's hit groups when it is given."""
     return TraceSettings(
         ray_flags=rays.ray_flags,
         mask=rays.mask,
@@ -251,6 +252,7 @@ def trace_settings(rays: RaySettings) -> TraceSettings:
         ray_contribution=rays.ray_contribution,
         multiplier=rays.multiplier,
         miss_index=rays.miss_index,
+        hit_groups=scene.hit_groups if scene is not None else None,
     )
 
 
@@ -317,7 +319,7 @@ class _Tracing:
         self.total = request.width * request.height
         self.traced = 0
         self._dispatcher = request.world.dispatcher(request.profile)
-        self._settings = trace_settings(request.rays)
+        self._settings = trace_settings(request.rays, request.world.scene)
         self._cancelled: Cancelled = cancelled or (lambda: False)
         self._on_progress = on_progress
         self._lock = threading.Lock()
@@ -357,7 +359,11 @@ class _Tracing:
         columns, rows = columns[inside], rows[inside]
         if len(columns):
             batch = camera_rays(request.camera, request.width, request.height, columns, rows, request.rays)
-            result = self._dispatcher.trace(batch, self._settings, counters=request.counters)
+            try:
+                result = self._dispatcher.trace(batch, self._settings, counters=request.counters)
+            except InvalidInputError:
+                self._raise_fault_of_pixel(batch, columns, rows)
+                raise
             self.canvas.store(columns, rows, result)
         if step > 1:
             self.canvas.spread(x, y, step)
@@ -366,6 +372,16 @@ class _Tracing:
             fraction = self.traced / self.total
         if self._on_progress is not None:
             self._on_progress(fraction)
+
+    def _raise_fault_of_pixel(self, batch: RayBatch, columns: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
+        """Raise the hit-group fault (HG-4, TRAV-5) of the first of these pixels that has one, saying where it is."""
+        for number in range(len(batch)):
+            try:
+                self._dispatcher.trace(batch.part(number, number + 1), self._settings)
+            except InvalidInputError as error:
+                place = f"pixel {columns[number]},{rows[number]}: "
+                found = [replace(v, message=place + v.message.removeprefix("ray 0: ")) for v in error.violations]
+                raise InvalidInputError(found, error.call) from None
 
 
 def trace_image(

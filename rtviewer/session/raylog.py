@@ -22,6 +22,7 @@ from rtviewer.errors import Violation, violation
 from rtviewer.scene.camera import Camera
 from rtviewer.session import explain
 from rtviewer.session.document import TOP_LEVEL, World
+from rtviewer.session.hit_records import HitRecord, record_index, record_of
 from rtviewer.session.image import pixel_ray, trace_settings
 from rtviewer.session.state import RaySettings
 from rtviewer.trace.request import RayBatch, Walk
@@ -97,7 +98,9 @@ class LogResult:
     attributes: tuple[float, float]
     hit_group_index: int
     formula: str
-    """How the record came about, with numbers filled in (HG-1, or HG-2 of a miss)."""
+    """How the record came about, with numbers filled in (HG-1, or HG-2 of a miss), and which hit group it names."""
+    record: HitRecord | None = None
+    """The record of a hit, when the scene has a table."""
 
     def to_json(self) -> dict[str, Any]:
         if not self.hit:
@@ -113,6 +116,7 @@ class LogResult:
             "barycentrics": [finite(a) for a in self.attributes],
             "hit_group_index": self.hit_group_index,
             "record": self.formula,
+            "hit_group": self.record.to_json() if self.record is not None else None,
         }
 
 
@@ -260,7 +264,9 @@ def _log(world: World, batch: RayBatch, rays: RaySettings, profile: Profile, lim
     from rtviewer.trace.walk import walk
 
     require([*check_ray_flags(rays.ray_flags, profile), *check_ray_interval(rays.t_min, rays.t_max)], "ray")
-    walked: Walk = walk(world.tlas, world.blas_table, batch, trace_settings(rays), limit=limit, profile=profile)
+    walked: Walk = walk(
+        world.tlas, world.blas_table, batch, trace_settings(rays, world.scene), limit=limit, profile=profile
+    )
     counts = walked.result.counters
     return RayLog(
         world,
@@ -283,6 +289,7 @@ def _vector(values: NDArray[np.float32]) -> Vector:
 def _result(world: World, walked: Walk, rays: RaySettings) -> LogResult:
     hits = walked.result.hits
     instance, geometry = int(hits.instance_index[0]), int(hits.geometry_index[0])
+    record = record_of(world, rays, instance, geometry) if hits.hit[0] else None
     return LogResult(
         hit=bool(hits.hit[0]),
         t=float(hits.t[0]),
@@ -293,18 +300,20 @@ def _result(world: World, walked: Walk, rays: RaySettings) -> LogResult:
         hit_kind=int(hits.hit_kind[0]),
         attributes=(float(hits.attributes[0, 0]), float(hits.attributes[0, 1])),
         hit_group_index=int(hits.hit_group_index[0]),
-        formula=_record_formula(world, rays, instance, geometry) if hits.hit[0] else _miss_formula(rays),
+        formula=_record_formula(world, rays, instance, geometry, record) if hits.hit[0] else _miss_formula(rays),
+        record=record,
     )
 
 
-def _record_formula(world: World, rays: RaySettings, instance: int, geometry: int) -> str:
-    """HG-1 with its numbers."""
-    contribution = int(world.tlas.instance_descs["InstanceContributionAndFlags"][instance]) & 0xFFFFFF
+def _record_formula(world: World, rays: RaySettings, instance: int, geometry: int, record: HitRecord | None) -> str:
+    """HG-1 with its numbers, then the hit group where there is a table."""
     ray, multiplier = rays.ray_contribution & 0xF, rays.multiplier & 0xF
-    index = ray + multiplier * geometry + contribution
+    index = record_index(world, rays, instance, geometry)
+    contribution = index - ray - multiplier * geometry
+    named = f"; {record.text}" if record is not None else ""
     return (
         f"hit group {index} = {ray} (RayContribution) + {multiplier} (Multiplier) * {geometry} (GeometryIndex) + "
-        f"{contribution} (InstanceContribution) [HG-1]"
+        f"{contribution} (InstanceContribution) [HG-1]{named}"
     )
 
 

@@ -68,6 +68,7 @@ def pick_selection(
 ) -> Selection:
     """What a structure view shows at pixel (x, y), nothing culled or masked; an empty selection where it shows nothing.
 
+    Traced without the scene's hit groups, so what rays are refused for (HG-4) can still be picked.
     ``scope``: TOP_LEVEL for world space, else the bottom level that is shown in object space.
     """
     seen = world if scope == TOP_LEVEL else world.object_space(scope)

@@ -15,6 +15,7 @@ from rtviewer.dxr.layouts import high_8, low_24
 from rtviewer.dxr.limits import ACCELERATION_STRUCTURE_BYTE_ALIGNMENT
 from rtviewer.errors import StructureError
 from rtviewer.io.structure_set import StructureSet
+from rtviewer.scene.hit_groups import hit_group_warnings
 from rtviewer.scene.scene import Instance, Scene
 from rtviewer.session.document import FIRST_ADDRESS, World
 from rtviewer.session.state import BuildSettings
@@ -57,10 +58,11 @@ def recovered_scene(content: StructureSet, source: str = "") -> Scene:
         recovered_inputs(blas, names[index] if index < len(names) else ()) for index, blas in enumerate(content.blases)
     )
     position = {blas.address: index for index, blas in enumerate(content.blases)}
-    return Scene(
+    scene = Scene(
         content.name, blases, instances_of(content.tlas, position, content.instance_names), content.cameras,
-        content.any_hit, content.intersection, content.warnings, source,
+        content.any_hit, content.intersection, content.warnings, source, content.hit_groups,
     )  # fmt: skip
+    return replace(scene, warnings=(*scene.warnings, *hit_group_warnings(scene)))
 
 
 def instances_of(tlas: Structure, position: Mapping[int, int], names: tuple[str, ...] = ()) -> tuple[Instance, ...]:
@@ -118,6 +120,7 @@ def set_of(world: World) -> StructureSet:
         scene.intersection,
         world.settings.blas_flags,
         world.settings.tlas_flags,
+        hit_groups=scene.hit_groups,
     )
 
 

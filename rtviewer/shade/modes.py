@@ -209,7 +209,10 @@ def _heat(name: str, label: str, tooltip: str, *counters: Counter) -> Mode:
 
 
 _ROWS: tuple[Mode, ...] = (
-    Mode("shaded", "Shaded", "Lit from the eye, one soft tint a geometry", "attribute", colours=_shaded, shows_misses=True),
+    Mode(
+        "shaded", "Shaded", "Lit from the eye, one soft tint a geometry", "attribute", colours=_shaded,
+        shows_misses=True,
+    ),
     Mode(
         "normal", "Normal", "Geometric normal in world space, on the front's side", "attribute", colours=_normal,
         note="red x, green y, blue z; -1 to 1 as dark to bright",

@@ -89,7 +89,7 @@ def surface_colours(indices: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
 def _surface_table() -> NDArray[np.float32]:
     number = np.arange(SURFACE_COLOURS)
     hue = 2 * np.pi * ((0.21 + number * 0.6180339887498949) % 1.0)
-    lightness = 0.74 + 0.17 * ((0.5 + number * 0.7548776662466927) % 1.0)
+    lightness = 0.74 + 0.13 * ((0.5 + number * 0.7548776662466927) % 1.0)
     srgb = _srgb_of_oklab(lightness, 0.05 * np.cos(hue), 0.05 * np.sin(hue))
     srgb[: len(_FIRST_SURFACES)] = np.frombuffer(bytes.fromhex("".join(_FIRST_SURFACES)), np.uint8).reshape(-1, 3)
     share = srgb / 255.0

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rtviewer.dxr.flags import BuildFlag
 from rtviewer.gui.gl import camera_control
-from rtviewer.gui.gl.content import prepare
+from rtviewer.gui.gl.content import prepare, primitive_corners
 from rtviewer.gui.gl.detail import full_counts, screen_sizes
 from rtviewer.gui.gl.geometry import (
     BoxSource,
@@ -16,11 +17,13 @@ from rtviewer.gui.gl.geometry import (
     collect_boxes,
     exit_distance,
     instance_transforms,
+    readable_depth,
     triangle_soup,
 )
 from rtviewer.io.registry import load_scene
 from rtviewer.scene.camera import Camera
 from rtviewer.session.document import build_world
+from rtviewer.session.state import BuildSettings, Selection
 from tests.gui.conftest import SCENES
 
 CAMERAS = [
@@ -164,6 +167,39 @@ def test_every_placed_box_encloses_its_children_and_its_triangles(lab):
             assert len(soups[index])
             assert np.all(soups[index] >= bounds[0] - 1e-4)
             assert np.all(soups[index] <= bounds[1] + 1e-4)
+
+
+def test_every_triangle_drawn_knows_its_geometry(lab):
+    prepared = prepare(lab)
+    first = 0
+    for blas, soup, surfaces in zip(lab.blases, prepared.soups, prepared.surfaces, strict=True):
+        count = len(blas.geometries)
+        assert len(surfaces) == len(soup)
+        assert set(surfaces) <= set(range(first, first + count))
+        if not blas.is_procedural:
+            share = np.bincount(surfaces - first, minlength=count)
+            assert list(share) == list(blas.geometries["primitive_count"])
+        first += count
+
+
+def test_a_small_layout_is_drawn_like_the_default_one(lab):
+    small = build_world(lab.scene, BuildSettings(BuildFlag.MINIMIZE_MEMORY))
+    assert any(blas.is_indexed for blas in small.blases)
+    for one, other in zip(lab.blases, small.blases, strict=True):
+        here, there = (np.unique(triangle_soup(s).reshape(-1, 9), axis=0) for s in (one, other))
+        np.testing.assert_array_equal(here, there)
+    selection = Selection(structure=0, geometry=0, primitive=5)
+    np.testing.assert_array_equal(primitive_corners(small, selection), primitive_corners(lab, selection))
+
+
+def test_the_readable_depth_is_the_last_one_within_the_limit(flake):
+    every = sources(flake)
+    sizes = [sum(source.level_size(level) for source in every) for level in range(6)]
+    assert readable_depth(every, sum(sizes[:3])) == 2
+    assert readable_depth(every, sum(sizes[:3]) - 1) == 1
+    assert readable_depth(every, 0) == 0
+    assert readable_depth(every, 10**9) == -1
+    assert readable_depth([], 5) == -1
 
 
 def test_box_edges_are_twelve_and_placed():

@@ -11,6 +11,7 @@ from rtviewer.dxr.verdicts import EventKind, Verdict
 from rtviewer.gui.models.box_tree import BoxTreeModel
 from rtviewer.gui.models.events import COLUMNS, STEP, VERDICT, EventsModel
 from rtviewer.gui.models.numpy_table import Column, NumpyTableModel
+from rtviewer.gui.widgets.text import format_significant
 from rtviewer.io.registry import load_scene
 from rtviewer.session.document import build_world
 from tests.gui.conftest import SCENES
@@ -150,3 +151,12 @@ def test_events_say_what_the_log_says(qapp, log):
     lines = model.text().splitlines()
     assert len(lines) == len(log) + 1
     assert lines[0].split("\t")[0] == "Step"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (6.9778, "6.98"), (1055.4, "1,060"), (0.03121, "0.0312"), (123456, "123,000"), (2.5e7, "2.50e7"),
+     (1e-5, "1.00e-5"), (float("inf"), "inf"), (9.999, "10.0")],
+)  # fmt: skip
+def test_numbers_in_three_digits(value, text):
+    assert format_significant(value) == text

@@ -6,11 +6,16 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from rtviewer.dxr.flags import RayFlag
+from rtviewer.dxr.verdicts import Counter
 from rtviewer.gui.gl.content import STILL_TRIANGLES
+from rtviewer.gui.gl.geometry import READABLE_BOXES
+from rtviewer.gui.models.events import COLUMNS
+from rtviewer.gui.panes.structures import IMPORTANCE
 from rtviewer.gui.screenshot import pixel_to_pick
 from rtviewer.shade.modes import MODES
 from tests.gui.conftest import SCENES, is_complete, open_and_settle, settle
@@ -254,6 +259,72 @@ def test_the_read_out_shows_the_hovered_pixel(cornell, qtbot):
     qtbot.waitUntil(lambda: values["Pixel"].text() == f"{x},{y}", timeout=5000)
     assert float(values["t"].text()) == pytest.approx(float(window.trace_view.shown_buffer.t[y, x]), rel=1e-5)
     assert all(label.text() != "–" for label in values.values())
+
+
+def test_the_read_out_shows_the_picked_ray_while_nothing_is_hovered(cornell, qtbot):
+    window, canvas, read_out = cornell, cornell.trace_view.canvas, cornell.trace_view.read_out
+    assert read_out.values["t"].text() == "–"
+    x, y = pixel_to_pick(window.trace_view.shown_buffer)
+    pick_a_hit(window, qtbot)
+    send_move(canvas.viewport(), place_of(canvas, 3, 3), Qt.MouseButton.NoButton)
+    assert read_out.names["Pixel"].text() == "Pixel"
+    assert read_out.values["Pixel"].text() == "3,3"
+    QApplication.sendEvent(canvas, QEvent(QEvent.Type.Leave))
+    assert read_out.names["Pixel"].text() == "Picked"
+    assert read_out.values["Pixel"].text() == f"{x},{y}"
+    log = window.session.log
+    assert float(read_out.values["t"].text()) == pytest.approx(log.result.t, rel=1e-5)
+    assert read_out.values[Counter.BOX_TESTS].text() == str(log.counters[Counter.BOX_TESTS])
+    assert f"pixel {x},{y} ·" in window.ray_log.ray.text()
+    drag(window.structure_view.view, QPoint(60, 15))
+    settle(window, qtbot)
+    assert read_out.values["Pixel"].text() == f"{x},{y}"
+    assert f"pixel {x},{y}, camera moved since" in window.ray_log.ray.text()
+    window.session.log_ray((0.0, 1.0, 9.0), (0.0, 0.0, -1.0))
+    qtbot.waitUntil(lambda: "typed ray" in window.ray_log.ray.text(), timeout=20_000)
+    assert read_out.values["Pixel"].text() == "typed"
+
+
+def test_the_ray_log_needs_no_horizontal_scroll_bar(cornell, qtbot):
+    window = cornell
+    pick_a_hit(window, qtbot)
+    qtbot.wait(50)
+    assert window.ray_log.table.horizontalScrollBar().maximum() == 0
+    index = window.ray_log.model.index(2, len(COLUMNS) - 1)
+    assert index.data() in index.data(Qt.ItemDataRole.ToolTipRole)
+
+
+def test_the_structures_table_shows_whole_columns_in_order_of_importance(cornell, qtbot):
+    table, model = cornell.structures.table, cornell.structures.model
+
+    def shown() -> list[str]:
+        titles = [model.headerData(i, Qt.Orientation.Horizontal) for i in range(model.columnCount())]
+        return [title for i, title in enumerate(titles) if not table.isColumnHidden(i)]
+
+    narrow = shown()
+    assert set(narrow) == set(IMPORTANCE[: len(narrow)])
+    assert table.horizontalHeader().length() <= table.viewport().width()
+    assert "Address" in model.index(0, 0).data(Qt.ItemDataRole.ToolTipRole)
+    cornell.docks["structures"].setFloating(True)
+    cornell.docks["structures"].resize(1000, 300)
+    qtbot.waitUntil(lambda: len(shown()) == len(IMPORTANCE), timeout=5000)
+
+
+def test_a_large_scene_opens_with_a_depth_range_that_can_be_read(window, qtbot):
+    open_and_settle(window, qtbot, SCENES / "culling_lab")
+    depth, content = window.structure_view.depth, window.structure_view.content
+    high = window.session.state.view.depth_high
+    assert 0 < high < content.level_count() - 1
+    image_of(window)
+    assert 1 < content.boxes.drawn <= READABLE_BOXES
+    assert depth.slider.value() == (0, high)
+    depth.slider.setValue((1, high + 1))
+    assert (window.session.state.view.depth_low, window.session.state.view.depth_high) == (1, high + 1)
+    depth.slider.setValue((1, depth.slider.maximum()))
+    assert window.session.state.view.depth_high == -1
+    assert depth.high.text() == "all"
+    open_and_settle(window, qtbot, SCENES / "cornell")
+    qtbot.waitUntil(lambda: window.session.state.view.depth_low == 0, timeout=20_000)
 
 
 def test_a_flag_changes_picture_and_echo(culling_lab, qtbot):

@@ -5,7 +5,6 @@ One primitive, nothing, flat boxes, wrong boxes, odd paths.
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import json
 import math
@@ -22,12 +21,16 @@ from rtviewer.build.refit import update_blas
 from rtviewer.dxr.descs import BlasInputs, Geometry, TrianglesGeometry
 from rtviewer.dxr.flags import BuildFlag, format_flags
 from rtviewer.dxr.programs import IntersectionProgram
+from rtviewer.dxr.raw_descs import InstanceDesc
 from rtviewer.errors import FileFormatError, InvalidInputError
 from rtviewer.io.registry import load_scene
 from rtviewer.scene.generators import box, icosphere
 from rtviewer.scene.inputs import scene_statistics
 from rtviewer.scene.scene import Instance, Scene
-from rtviewer.session.document import default_camera
+from rtviewer.session.api import open_world
+from rtviewer.session.document import build_world, default_camera
+from rtviewer.trace.request import RayBatch
+from tests.unit.device.scenes import Lab, bottom, sphere
 from tests.worlds import (
     BACK,
     DOWN,
@@ -119,9 +122,24 @@ def test_c06_one_triangle_is_refitted() -> None:
     assert before.trace_checked((0.25, 0.25, 1), DOWN).hit[0]
 
 
-@pytest.mark.xfail(strict=True, raises=ModuleNotFoundError, reason="saving and loading come with a later issue")
-def test_c06_saving_and_loading_one_triangle() -> None:
-    importlib.import_module("rtviewer.copymode.serialize")
+@pytest.mark.rule("SER-13", "CP-10")
+@pytest.mark.parametrize("geometry", [triangles(TRIANGLE), boxes([0, 0, 0, 1, 1, 0])], ids=["triangle", "box"])
+@pytest.mark.parametrize("name", ["one.rtcap", "one"])
+def test_c06_saving_and_loading_one_primitive(geometry: Geometry, name: str, tmp_path: Path) -> None:
+    scene = Scene("one", (BlasInputs((geometry,), "one"),), (Instance(0),), intersection=IntersectionProgram.BOX)
+    before = build_world(scene)
+    before.save(tmp_path / name)
+    after = open_world(tmp_path / name)
+    ends = []
+    for opened in (before, after):
+        assert check(opened.blases[0]) == []
+        assert check(opened.tlas) == []
+        log = opened.explain(origin=(0.25, 0.25, 1), direction=(0, 0, -1))
+        assert not opened.explain(origin=(2, 2, 1), direction=(0, 0, -1)).result.hit
+        ends.append(log.result)
+    assert ends[0].hit
+    assert ends[0] == ends[1]
+    np.testing.assert_array_equal(before.blases[0].bounds, after.blases[0].bounds)
 
 
 # --- C07: nothing to build ----------------------------------------------------------------------------------------
@@ -277,12 +295,26 @@ def test_c09_a_box_smaller_than_what_is_below_is_named_with_numbers() -> None:
 
 
 @pytest.mark.rule("BLD-6")
-@pytest.mark.xfail(strict=True, reason="generations of bottom levels come with the device")
 def test_c09_a_stale_top_level_is_not_traced_in_silence() -> None:
-    spheres = world(mesh(icosphere(2)), mesh(icosphere(2)), placements=[Placement(0), Placement(1, translate(5, 0, 0))])
-    stale = with_blas(spheres, 1, one_blas(mesh(icosphere(2, radius=10))))
-    with pytest.raises(InvalidInputError, match="BLD-6"):
-        stale.trace((5, 8, 20), DOWN)
+    """The second sphere is built again, ten times as large, where it was: the top level's boxes are too small now."""
+    lab = Lab()
+    points, corners = sphere(2)
+    inputs = [bottom(lab.triangles(points * radius, corners)) for radius in (1, 1, 10)]
+    first, second = lab.build(inputs[0]), lab.build(inputs[1])
+    descs = [
+        InstanceDesc(acceleration_structure=first),
+        InstanceDesc(translate(5, 0, 0), acceleration_structure=second),
+    ]
+    tlas = lab.tlas(*descs)
+    rays = RayBatch.make((5, 8, 20), DOWN)
+    assert not lab.device.trace(tlas, rays).hits.hit[0]
+    lab.build(inputs[2], dest=second)
+    with pytest.raises(InvalidInputError, match="BLD-6") as raised:
+        lab.device.trace(tlas, rays)
+    assert raised.value.rules == ("BLD-6",)
+    assert "InstanceDescs[1]" in str(raised.value)
+    fresh = lab.tlas(*descs)
+    assert lab.device.trace(fresh, rays).hits.hit[0]
 
 
 # --- C10: paths that are not plain ASCII --------------------------------------------------------------------------

@@ -466,6 +466,16 @@ def test_rays_that_cannot_be_traced() -> None:
     assert lab.warned() == ["RAY-5"]
 
 
+@pytest.mark.rule("PROC-7")
+def test_a_program_that_reports_nan_is_warned_of() -> None:
+    lab = Lab()
+    tlas = lab.tlas(lab.blas())
+    assert lab.trace(tlas, intersection=4, report_t=float("nan")).hit[0]
+    assert lab.warned() == ["PROC-7"]
+    lab.trace(tlas, intersection=0, report_t=float("nan"))
+    assert lab.warned() == []
+
+
 @pytest.mark.rule("RF-2", "RF-6")
 def test_illegal_ray_flags_are_refused_before_tracing() -> None:
     lab = Lab()

@@ -252,18 +252,23 @@ def test_no_kernel_asks_for_fast_math_or_fused_operations(root: Path) -> None:
 # --- triangles ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.rule("TRI-4")
+@pytest.mark.rule("TRI-4", "TRI-5")
 @pytest.mark.parametrize("flags", [BuildFlag.NONE, BuildFlag.PREFER_FAST_TRACE, BuildFlag.PREFER_FAST_BUILD])
+@pytest.mark.parametrize("axes", [[0, 1, 2], [1, 0, 2], [2, 1, 0], [0, 2, 1]])
 @pytest.mark.parametrize("depths", list(itertools.product((0, 1), repeat=2)))
-def test_a_fan_on_one_edge_is_hit_by_all_of_one_side(flags: BuildFlag, depths: tuple[int, int]) -> None:
-    """Two triangles on each side of an edge along y, at different slopes; a ray exactly through the edge."""
+def test_a_fan_on_one_edge_is_hit_by_all_of_one_side(
+    flags: BuildFlag, axes: list[int], depths: tuple[int, int]
+) -> None:
+    """Two triangles on each side of an edge along y, at different slopes; a ray exactly through the edge. Also with
+    the axes exchanged, as the owner of an edge depends on its direction."""
     edge = [[0, -4, 0], [0, 4, 0]]
     right = [[*edge, [4, 0, z + depths[0]]] for z in (0, 1)]
     left = [[*edge, [-4, 0, z + depths[1]]] for z in (0, 2)]
-    built = world(triangles(*right, *left), flags=flags)
+    built = world(triangles(np.array([*right, *left])[:, :, axes]), flags=flags)
     for y in (-3, -0.5, 0, 1, 2.75):
         for z in (-5, 9):
-            (rows,) = built.all_hits_checked((0, y, z), (0, 0, 1 if z < 0 else -1))
+            origin, direction = np.float32([0, y, z]), np.float32([0, 0, 1 if z < 0 else -1])
+            (rows,) = built.all_hits_checked(origin[axes], direction[axes])
             assert rows[:, 2].tolist() in ([0, 1], [2, 3])
 
 

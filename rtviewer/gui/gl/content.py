@@ -56,8 +56,8 @@ IDENTITY = np.eye(3, 4, dtype=np.float32)
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Arrays of one world: ``soups`` and the geometry number of their triangles per bottom level, and the instances that
-    show each of them."""
+    """Arrays of one world: ``soups`` and the geometry number of their triangles per bottom level, and the
+    instances that show each of them."""
 
     world: World
     soups: tuple[NDArray[np.float32], ...]
@@ -80,7 +80,9 @@ def prepare(world: World) -> Prepared:
         world.tree(index)
     transforms = instance_transforms(world.tlas)
     tints = index_colours(np.arange(len(transforms))).astype(np.float32) / 255
-    return Prepared(world, tuple(soups), tuple(surfaces), transforms, world.instance_blas.astype(np.int64), tints, world.bounds)
+    return Prepared(
+        world, tuple(soups), tuple(surfaces), transforms, world.instance_blas.astype(np.int64), tints, world.bounds
+    )
 
 
 class SceneContent:

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QStackedLayout, QToolButto
 from rtviewer.dxr.verdicts import EventKind
 from rtviewer.gui.binding import listen, quiet
 from rtviewer.gui.models.events import END, EventsModel
+from rtviewer.gui.models.ray_source import RaySource
 from rtviewer.gui.panes.pane import Pane, PaneContext, label
 from rtviewer.gui.theme import FAMILIES, FAMILY_ICONS, FAMILY_WORDS, Theme, monospaced
 from rtviewer.gui.widgets.elided_label import ElidedLabel
@@ -43,6 +44,7 @@ class RayLogPane(Pane):
 
     def __init__(self, context: PaneContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
+        self._source = RaySource()
         self.model = EventsModel(self)
         self.table = make_table(self.model, "Ray log", sortable=False)
         self.table.setIconSize(QSize(14, 14))
@@ -117,8 +119,7 @@ class RayLogPane(Pane):
         if log is None:
             return
         self.result.setText(result_text(log) + (" The log is cut short." if log.truncated else ""))
-        where = f"pixel {log.pixel[0]},{log.pixel[1]}" if log.pixel else "typed ray"
-        self.ray.setText(f"{where} · {len(log):,} events")
+        self.ray.setText(f"{self._source.words(log)} · {len(log):,} events")
         self.ray.setToolTip(self.session.ray_desc_text())
         self._fit()
         self._reveal_result()

@@ -7,10 +7,13 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QWidget
 
 from rtviewer.dxr.verdicts import COUNTER_MEANINGS, Counter
+from rtviewer.gui.binding import listen
+from rtviewer.gui.models.ray_source import RaySource
 from rtviewer.gui.panes.pane import Pane, PaneContext
 from rtviewer.gui.theme import monospaced
+from rtviewer.session.events import LogChanged
 from rtviewer.session.image import ImageBuffer, pixel_ray, trace_settings
-from rtviewer.session.raylog import hit_kind_text
+from rtviewer.session.raylog import RayLog, hit_kind_text
 from rtviewer.trace.request import TraceResult
 
 FIELD_WIDTH = 132
@@ -20,8 +23,8 @@ COUNTER_LABELS = {
     Counter.BLAS_NODES_VISITED: "BLAS nodes",
     Counter.BOX_TESTS: "Box tests",
     Counter.BOX_HITS: "Box hits",
-    Counter.INSTANCES_ENTERED: "Instances in",
-    Counter.INSTANCES_REJECTED: "Instances out",
+    Counter.INSTANCES_ENTERED: "Inst. in",
+    Counter.INSTANCES_REJECTED: "Inst. out",
     Counter.TRIANGLE_TESTS: "Tri tests",
     Counter.TRIANGLE_HITS: "Tri hits",
     Counter.PROCEDURAL_TESTS: "Proc. tests",
@@ -50,7 +53,10 @@ BLANK = "–"
 
 
 class ReadOut(Pane):
-    """``show_pixel`` traces the pixel's ray once more, counting: the counters are there in every mode."""
+    """``show_pixel`` traces the pixel's ray once more, counting: the counters are there in every mode.
+
+    While no pixel is hovered the picked ray's numbers stand there, marked as picked.
+    """
 
     name = "read_out"
     title = "Read-out under the cursor"
@@ -58,6 +64,8 @@ class ReadOut(Pane):
     def __init__(self, context: PaneContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
         self.values: dict[object, QLabel] = {}
+        self.names: dict[object, QLabel] = {}
+        self._source = RaySource()
         self._pixel: tuple[int, int] | None = None
         frame = QFrame(self)
         frame.setProperty("role", "strip")
@@ -75,6 +83,7 @@ class ReadOut(Pane):
         self._fields = [self._make(key, text, tip) for key, text, tip in fields]
         self._columns = 0
         self._arrange(7)
+        listen(self, self.session, {LogChanged: self._log_changed})
 
     def _arrange(self, columns: int) -> None:
         """Fill column after column, so that what belongs together stands together."""
@@ -106,7 +115,7 @@ class ReadOut(Pane):
         value.setContentsMargins(0, 0, 10, 0)
         value.setMinimumWidth(value.fontMetrics().horizontalAdvance("0" * 7) + 10)
         value.setAccessibleName(text)
-        self.values[key] = value
+        self.values[key], self.names[key] = value, name
         return name, value
 
     def picture_changed(self, buffer: ImageBuffer) -> None:
@@ -115,16 +124,48 @@ class ReadOut(Pane):
             self.show_pixel(buffer, self._pixel)
 
     def show_pixel(self, buffer: ImageBuffer | None, pixel: tuple[int, int] | None) -> None:
-        """Numbers of one pixel of a picture; dashes for none."""
+        """Numbers of one pixel of a picture; for none those of the picked ray, or dashes."""
         self._pixel = pixel
         if buffer is None or pixel is None:
-            for value in self.values.values():
-                value.setText(BLANK)
+            self._show_log(self.session.log)
             return
+        self.names["Pixel"].setText("Pixel")
         ray = pixel_ray(buffer.camera, buffer.width, buffer.height, *pixel, buffer.rays)
         dispatcher = buffer.world.dispatcher(buffer.request.profile)
-        result = dispatcher.trace(ray, trace_settings(buffer.rays), counters=True)
+        result = dispatcher.trace(ray, trace_settings(buffer.rays, buffer.world.scene), counters=True)
         self._show_result(result, pixel)
+
+    def _log_changed(self, event: LogChanged) -> None:
+        if event.log is not None:
+            self._source.pixel_of(event.log)  # also while another pixel is hovered
+        if self._pixel is None:
+            self._show_log(event.log)
+
+    def _show_log(self, log: RayLog | None) -> None:
+        """The picked or typed ray."""
+        self.names["Pixel"].setText("Pixel" if log is None else "Picked")
+        for value in self.values.values():
+            value.setText(BLANK)
+        if log is None:
+            return
+        pixel, result = self._source.pixel_of(log), log.result
+        texts = {"Pixel": f"{pixel[0]},{pixel[1]}" if pixel else "typed", "t": "miss"}
+        if result.hit:
+            texts |= {
+                "t": f"{result.t:.6g}",
+                "Hit kind": hit_kind_text(result.hit_kind).split(" ")[0],
+                "u": f"{result.attributes[0]:.4f}",
+                "v": f"{result.attributes[1]:.4f}",
+                "Instance": str(result.instance_index),
+                "ID": str(result.instance_id),
+                "Geometry": str(result.geometry_index),
+                "Primitive": str(result.primitive_index),
+                "Hit group": str(result.hit_group_index),
+            }
+        for name, text in texts.items():
+            self.values[name].setText(text)
+        for counter in Counter:
+            self.values[counter].setText(str(log.counters[counter]))
 
     def _show_result(self, result: TraceResult, pixel: tuple[int, int]) -> None:
         hits = result.hits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QPointF, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPointF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QResizeEvent
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
@@ -30,6 +30,8 @@ class TraceCanvas(pg.GraphicsLayoutWidget):
     """The picture in a view box; pixel (0, 0) is top left and one unit is one traced pixel."""
 
     resized = Signal()
+    left = Signal()
+    """The mouse left the picture."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -47,6 +49,10 @@ class TraceCanvas(pg.GraphicsLayoutWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.resized.emit()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self.left.emit()
 
     def show_whole(self, width: int, height: int) -> None:
         self.box.setRange(xRange=(0, width), yRange=(0, height), padding=0.0)
@@ -69,6 +75,7 @@ class TraceView(Pane):
         self._whole_size: tuple[int, int] | None = None
         self.canvas = TraceCanvas()
         self.canvas.scene().sigMouseMoved.connect(self._hover)
+        self.canvas.left.connect(lambda: self.read_out.show_pixel(self.shown_buffer, None))
         self.canvas.scene().sigMouseClicked.connect(self._clicked)
         self.empty = label(EMPTY, "empty", wrap=True)
         self.empty.setParent(self.canvas)

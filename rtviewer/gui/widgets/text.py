@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 
 def format_bytes(count: float) -> str:
     """``1536`` as ``1.5 KiB``."""
@@ -23,11 +21,10 @@ def format_significant(value: float, digits: int = 3) -> str:
     """Rounded to so many digits, written out where that is short: ``1,060``, ``0.0312``, else ``1.06e7``."""
     if value == 0:
         return "0"
-    size = abs(value)
-    if not 1e-3 <= size < 1e6:
-        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    if not exponent or not -3 <= int(exponent) < 6:
         return f"{mantissa}e{int(exponent)}" if exponent else mantissa
-    decimals = digits - 1 - math.floor(math.log10(size))
+    decimals = digits - 1 - int(exponent)
     return f"{round(value, decimals):,.{max(decimals, 0)}f}"
 
 

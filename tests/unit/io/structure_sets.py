@@ -65,6 +65,7 @@ def assert_same_sets(first: StructureSet, second: StructureSet) -> None:
         "intersection",
         "blas_flags",
         "tlas_flags",
+        "hit_groups",
     ):
         assert getattr(first, field) == getattr(second, field), field
     assert len(first.structures) == len(second.structures)

@@ -23,6 +23,7 @@ TABLES: dict[str, type[BaseModel]] = {
     "`[[blas]]`": models.BlasModel,
     "`[[blas.geometry]]`": models.GeometryModel,
     "`[[instance]]`": models.InstanceModel,
+    "`[[hit_group]]`": models.HitGroupModel,
     "`transform`": models.Transform,
     "`rotate`": models.Rotation,
     "`[[camera]]`": models.CameraModel,

@@ -3,7 +3,7 @@ import pytest
 
 from rtviewer.shade.heatmap import NO_VALUE, heatmap, value_range
 from rtviewer.shade.legend import nice_ticks, scale_image, scale_legend
-from rtviewer.shade.palettes import PALETTES, encode_srgb, index_colours, palette
+from rtviewer.shade.palettes import PALETTES, SURFACE_COLOURS, encode_srgb, index_colours, palette, surface_colours
 
 
 def lightness(colours):
@@ -97,3 +97,15 @@ def test_legend_and_its_strip():
     assert across[0, :, 0].tolist() == list(range(256))
     assert up.shape == (256, 3, 4)
     assert (up[0, 0, 0], up[-1, 0, 0]) == (255, 0)
+
+
+def test_surface_colours_are_soft_bright_distinct_and_repeat():
+    colours = surface_colours(np.arange(SURFACE_COLOURS))
+    assert colours.dtype == np.float32
+    assert colours.min() > 0.2
+    assert colours.max() <= 0.95
+    shown = encode_srgb(colours).astype(int)
+    assert len({tuple(colour) for colour in shown}) == SURFACE_COLOURS
+    assert (shown.max(1) - shown.min(1)).max() < 100
+    assert np.abs(np.diff(shown[:8], axis=0)).max(1).min() > 20
+    np.testing.assert_array_equal(surface_colours(np.array([3 + SURFACE_COLOURS])), colours[3:4])

@@ -55,7 +55,7 @@ def both(scene: World, **settings: object) -> Walk:
     return log
 
 
-@pytest.mark.rule("HG-1", "LIM-6")
+@pytest.mark.rule("HG-1", "LIM-4")
 def test_the_index_with_all_fields_at_their_maximum() -> None:
     assert hit_group_index(0xFFFFFFFF, 0xFFFFFFFF, 1000, 0xFFFFFF) == 15 + 15 * 1000 + 0xFFFFFF
     scene = world([layers(3), layers(2), layers(1)], placements=[Placement(contribution=0xFFFFFF)])

@@ -1,0 +1,80 @@
+"""The hit-group record of a hit or candidate of a ray, by HG-1, and in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rtviewer.dxr.layouts import low_24
+from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.shader_table import ABSENT, AS_GIVEN, HitGroup, HitGroupType, hit_group_index
+from rtviewer.session.document import World
+from rtviewer.session.state import RaySettings
+
+
+@dataclass(frozen=True)
+class HitRecord:
+    """What HG-1 selects: ``place`` is the position in the table, 0 for every index when the stride is 0 (HG-3).
+
+    ``any_hit`` and ``intersection`` are names of the programs that run, empty where there is none.
+    """
+
+    index: int
+    place: int
+    group: HitGroup
+    any_hit: str
+    intersection: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "record": self.place,
+            "name": self.group.name,
+            "type": self.group.type.name,
+            "any_hit": self.any_hit or None,
+            "intersection": self.intersection or None,
+            "closest_hit": self.group.closest_hit,
+        }
+
+    @property
+    def text(self) -> str:
+        """``record 1 "leaf": any-hit IGNORE, no closest-hit``."""
+        name = f' "{self.group.name}"' if self.group.name else ""
+        all_alike = ", stride 0 [HG-3]" if self.place != self.index else ""
+        if self.group.type is HitGroupType.NULL:
+            return f"record {self.place}{name}{all_alike}: NULL, runs nothing [HG-3]; {NO_ANY_HIT}"
+        parts = [f"any-hit {self.any_hit}" if self.any_hit else NO_ANY_HIT]
+        if self.group.type is HitGroupType.PROCEDURAL_PRIMITIVE:
+            parts.append(f"intersection {self.intersection}" if self.intersection else "no intersection shader")
+        if not self.group.closest_hit:
+            parts.append("no closest-hit shader")
+        return f"record {self.place}{name}{all_alike}: {', '.join(parts)}"
+
+
+NO_ANY_HIT = "no any-hit shader: acts opaque [OPQ-5]"
+
+
+def record_index(world: World, rays: RaySettings, instance: int, geometry: int) -> int:
+    """HG-1."""
+    contribution = int(low_24(world.tlas.instance_descs["InstanceContributionAndFlags"][instance]))
+    return int(hit_group_index(rays.ray_contribution, rays.multiplier, geometry, contribution))
+
+
+def record_of(world: World, rays: RaySettings, instance: int, geometry: int) -> HitRecord | None:
+    """The record that a hit of this instance and geometry selects; None without a table, or outside of it (HG-4)."""
+    table = world.scene.hit_groups
+    if table is None:
+        return None
+    index = record_index(world, rays, instance, geometry)
+    place = index if table.stride else 0
+    if place >= len(table.records):
+        return None
+    group = table.records[place]
+    any_hit = int(rays.any_hit) if group.any_hit == AS_GIVEN else int(group.any_hit)
+    intersection = int(rays.intersection) if group.intersection == AS_GIVEN else int(group.intersection)
+    return HitRecord(
+        index,
+        place,
+        group,
+        "" if any_hit == ABSENT else AnyHitProgram(any_hit).name,
+        "" if intersection == ABSENT else IntersectionProgram(intersection).name,
+    )

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from PySide6.QtCore import QByteArray, QSettings, Qt
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import (
-    QComboBox,
-    QDockWidget,
     QFileDialog,
     QMainWindow,
     QSplitter,
     QTabWidget,
-    QToolBar,
     QVBoxLayout,
     QWidget,
 )
@@ -24,40 +21,41 @@ from PySide6.QtWidgets import (
 from rtviewer.dxr.profile import Tier
 from rtviewer.errors import RtviewerError
 from rtviewer.gui.actions import Actions, ShortcutDialog
-from rtviewer.gui.binding import follow, listen, quiet, show_choice
+from rtviewer.gui.binding import follow, listen
+from rtviewer.gui.docks import LEFT, RIGHT, make_docks, make_panes, place_docks
 from rtviewer.gui.gl.content import Prepared, prepare
+from rtviewer.gui.panes.blob import BlobPane
 from rtviewer.gui.panes.build import BuildCost, BuildPane, cost_of
+from rtviewer.gui.panes.decode import DecodePane
 from rtviewer.gui.panes.instances import InstancesPane
+from rtviewer.gui.panes.memory import MemoryPane
 from rtviewer.gui.panes.node_tree import NodeTreePane
-from rtviewer.gui.panes.pane import Pane, PaneContext
+from rtviewer.gui.panes.pane import PaneContext
 from rtviewer.gui.panes.problems import ProblemsPane
 from rtviewer.gui.panes.properties import PropertiesPane
 from rtviewer.gui.panes.ray_flags import RayFlagsPane
 from rtviewer.gui.panes.ray_log import RayLogPane
+from rtviewer.gui.panes.sizes import SizesPane
 from rtviewer.gui.panes.structure_view import StructureView
 from rtviewer.gui.panes.structures import StructuresPane, structure_columns
 from rtviewer.gui.panes.trace_view import TraceView
+from rtviewer.gui.panes.updates import UpdatesPane
+from rtviewer.gui.structure_actions import StructureActions
 from rtviewer.gui.theme import Appearance, Theme, ThemeChoice
+from rtviewer.gui.tool_bar import ToolBar
 from rtviewer.gui.widgets.banner import Banner
 from rtviewer.gui.widgets.status import Status
 from rtviewer.gui.worker import Background, GuiThread
 from rtviewer.session.commands import Session
 from rtviewer.session.document import World
-from rtviewer.session.events import DocumentChanged, JobEnded, Refused
+from rtviewer.session.events import BlobChanged, DocumentChanged, JobEnded, Refused
 from rtviewer.session.jobs import Lane
 from rtviewer.session.state import State
-from rtviewer.shade.modes import MODES
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 """Changes when docks are added, removed or renamed: an older saved layout is then not restored."""
 RECENT_COUNT = 8
 DEFAULT_SIZE = (1600, 1000)
-
-_LEFT, _RIGHT, _BOTTOM = (
-    Qt.DockWidgetArea.LeftDockWidgetArea,
-    Qt.DockWidgetArea.RightDockWidgetArea,
-    Qt.DockWidgetArea.BottomDockWidgetArea,
-)
 
 
 class MainWindow(QMainWindow):
@@ -67,7 +65,8 @@ class MainWindow(QMainWindow):
         super().__init__()
         self.session, self.appearance, self.settings = session, appearance, settings
         self._gui_thread = gui_thread
-        self.background = Background(gui_thread)
+        self._backgrounds: list[Background] = []
+        self.background = self._make_background()
         self.setWindowTitle("rtviewer")
         self.setObjectName("main_window")
         self.setAcceptDrops(True)
@@ -79,26 +78,36 @@ class MainWindow(QMainWindow):
         )
         self.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
         for corner, area in (
-            (Qt.Corner.BottomLeftCorner, _LEFT), (Qt.Corner.TopLeftCorner, _LEFT),
-            (Qt.Corner.BottomRightCorner, _RIGHT), (Qt.Corner.TopRightCorner, _RIGHT),
+            (Qt.Corner.BottomLeftCorner, LEFT), (Qt.Corner.TopLeftCorner, LEFT),
+            (Qt.Corner.BottomRightCorner, RIGHT), (Qt.Corner.TopRightCorner, RIGHT),
         ):  # fmt: skip
             self.setCorner(corner, area)
-        context = PaneContext(session, appearance, self.background)
+        context = PaneContext(session, appearance, self.background, self._make_background)
         self._make_centre(context)
         self._make_docks(context)
-        self.actions_ = Actions(self, self._commands(), appearance)
-        self._make_menus()
-        self._make_tool_bar()
         self.status = Status(session, appearance)
         self.setStatusBar(self.status)
-        listen(
-            self, session, {DocumentChanged: self._document_changed, JobEnded: self._job_ended, Refused: self._refused}
+        self.structure_actions = StructureActions(
+            self, session, self.banner, self.status.say, lambda name: self.show_panes([name])
         )
+        self.actions_ = Actions(self, self._commands() | self.structure_actions.commands(), appearance)
+        self.structures.set_menu(self.actions_.of_menu("Structure"))
+        self.decode.save.clicked.connect(self.structure_actions.decode)
+        self._make_menus()
+        self.tool_bar = ToolBar(session, self.actions_)
+        self.camera_box, self.mode_box = self.tool_bar.camera_box, self.tool_bar.mode_box
+        self.tool_bar.camera_chosen.connect(self._camera_chosen)
+        self.addToolBar(self.tool_bar)
+        handlers = {
+            DocumentChanged: self._document_changed, JobEnded: self._job_ended, Refused: self._refused,
+            BlobChanged: self._blob_changed,
+        }  # fmt: skip
+        listen(self, session, handlers)
         follow(self, session.store, {"view"}, self._show_view)
         appearance.changed.connect(self._retint)
         self._retint(appearance.theme)
         self.resize(*DEFAULT_SIZE)
-        self._default_layout()
+        place_docks(self, self.docks)
         self._shipped_layout = self.saveState(LAYOUT_VERSION)
         self._restore_layout()
 
@@ -125,52 +134,26 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(centre)
 
     def _make_docks(self, context: PaneContext) -> None:
-        self.structures = StructuresPane(context)
-        self.node_tree = NodeTreePane(context)
-        self.build = BuildPane(context)
-        self.ray_flags = RayFlagsPane(context)
-        self.properties = PropertiesPane(context)
-        self.ray_log = RayLogPane(context)
-        self.instances = InstancesPane(context)
-        self.problems = ProblemsPane(context)
-        self.docks: dict[str, QDockWidget] = {}
-        panes: list[Pane] = [
-            self.structures, self.node_tree, self.build, self.ray_flags, self.properties, self.ray_log,
-            self.instances, self.problems,
-        ]  # fmt: skip
-        for pane in panes:
-            dock = QDockWidget(pane.title, self)
-            dock.setObjectName(f"{pane.name}_dock")
-            dock.setWidget(pane)
-            self.docks[pane.name] = dock
+        panes = make_panes(context)
+        self.structures = cast(StructuresPane, panes["structures"])
+        self.node_tree = cast(NodeTreePane, panes["node_tree"])
+        self.build = cast(BuildPane, panes["build"])
+        self.ray_flags = cast(RayFlagsPane, panes["ray_flags"])
+        self.properties = cast(PropertiesPane, panes["properties"])
+        self.ray_log = cast(RayLogPane, panes["ray_log"])
+        self.instances = cast(InstancesPane, panes["instances"])
+        self.problems = cast(ProblemsPane, panes["problems"])
+        self.sizes = cast(SizesPane, panes["sizes"])
+        self.memory = cast(MemoryPane, panes["memory"])
+        self.decode = cast(DecodePane, panes["decode"])
+        self.blob = cast(BlobPane, panes["blob"])
+        self.updates = cast(UpdatesPane, panes["updates"])
+        self.docks = make_docks(self, panes)
 
-    def _default_layout(self) -> None:
-        docks = self.docks
-        for dock in docks.values():
-            dock.setFloating(False)
-            dock.show()
-        self.addDockWidget(_LEFT, docks["structures"])
-        self.splitDockWidget(docks["structures"], docks["node_tree"], Qt.Orientation.Vertical)
-        self.addDockWidget(_RIGHT, docks["build"])
-        self.splitDockWidget(docks["build"], docks["ray_flags"], Qt.Orientation.Vertical)
-        self.tabifyDockWidget(docks["ray_flags"], docks["properties"])
-        docks["ray_flags"].raise_()
-        self.addDockWidget(_BOTTOM, docks["ray_log"])
-        self.tabifyDockWidget(docks["ray_log"], docks["instances"])
-        self.tabifyDockWidget(docks["instances"], docks["problems"])
-        docks["ray_log"].raise_()
-        self._default_sizes()
-
-    def _default_sizes(self) -> None:
-        docks, wide = self.docks, self.width() >= 1500
-        self.resizeDocks(
-            [docks["structures"], docks["build"]],
-            [350 if wide else 250, 316 if wide else 290],
-            Qt.Orientation.Horizontal,
-        )
-        self.resizeDocks([docks["structures"], docks["node_tree"]], [260, 560], Qt.Orientation.Vertical)
-        self.resizeDocks([docks["build"], docks["ray_flags"]], [335, 565], Qt.Orientation.Vertical)
-        self.resizeDocks([docks["ray_log"]], [270 if wide else 210], Qt.Orientation.Vertical)
+    def _make_background(self) -> Background:
+        made = Background(self._gui_thread)
+        self._backgrounds.append(made)
+        return made
 
     def _commands(self) -> dict[str, Any]:
         view = self.session.set_view
@@ -204,7 +187,7 @@ class MainWindow(QMainWindow):
 
     def _make_menus(self) -> None:
         bar = self.menuBar()
-        for name in ("File", "View", "Camera", "Image", "Build", "Window", "Help"):
+        for name in ("File", "View", "Camera", "Image", "Build", "Structure", "Window", "Help"):
             menu = bar.addMenu(f"&{name}")
             menu.setToolTipsVisible(True)
             actions = self.actions_.of_menu(name)
@@ -245,47 +228,6 @@ class MainWindow(QMainWindow):
         self.session.set_profile(replace(self.session.state.profile, **changes))
         self._show_profile(self.session.state)
 
-    def _make_tool_bar(self) -> None:
-        bar = QToolBar("Tools")
-        bar.setObjectName("tool_bar")
-        bar.setMovable(False)
-        bar.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
-        for action_id in ("open", "reload"):
-            bar.addAction(self.actions_[action_id])
-        bar.addSeparator()
-        for action_id in ("show_geometry", "show_wireframe", "show_boxes", "show_instance_boxes", "show_rays"):
-            bar.addAction(self.actions_[action_id])
-        bar.addSeparator()
-        for action_id in ("fit", "focus", "reset"):
-            bar.addAction(self.actions_[action_id])
-        self.camera_box = QComboBox()
-        self.camera_box.setAccessibleName("Camera")
-        self.camera_box.setToolTip("Cameras of the scene")
-        self.camera_box.setMinimumContentsLength(10)
-        self.camera_box.activated.connect(self._camera_chosen)
-        bar.addWidget(self.camera_box)
-        bar.addSeparator()
-        self.mode_box = QComboBox()
-        self.mode_box.setAccessibleName("Image mode")
-        self.mode_box.setToolTip("What the trace view shows")
-        self.mode_box.setMaxVisibleItems(40)
-        kinds = {"attribute": "Hit attributes", "heat": "Heat maps"}
-        last = ""
-        for mode in MODES.values():
-            if last and mode.kind != last:
-                self.mode_box.insertSeparator(self.mode_box.count())
-            last = mode.kind
-            self.mode_box.addItem(mode.label, mode.name)
-            place = self.mode_box.count() - 1
-            self.mode_box.setItemData(place, f"{kinds[mode.kind]}: {mode.tooltip}", Qt.ItemDataRole.ToolTipRole)
-        self.mode_box.activated.connect(lambda _: self.session.set_image_mode(self.mode_box.currentData()))
-        bar.addWidget(self.mode_box)
-        for action_id in ("fit_range", "whole_image", "save_image"):
-            bar.addAction(self.actions_[action_id])
-        self.tool_bar = bar
-        self.addToolBar(bar)
-        follow(bar, self.session.store, {"image"}, lambda state: show_choice(self.mode_box, state.image.mode))
-
     # State
 
     def _show_view(self, state: State) -> None:
@@ -297,12 +239,7 @@ class MainWindow(QMainWindow):
     def _document_changed(self, event: DocumentChanged) -> None:
         document = event.document
         self.setWindowTitle(f"{document.title} — rtviewer" if document else "rtviewer")
-        with quiet(self.camera_box):
-            self.camera_box.clear()
-            if document:
-                for number, camera in enumerate(document.scene.cameras):
-                    self.camera_box.addItem(camera.name or f"camera {number}", str(number))
-                self.camera_box.addItem("fit scene", "fit")
+        self.tool_bar.show_cameras(document)
         if document is None:
             return
         self.banner.dismiss()
@@ -330,7 +267,7 @@ class MainWindow(QMainWindow):
     @property
     def is_settled(self) -> bool:
         """Whether nothing is loading, tracing or being prepared."""
-        return not self.session.jobs.is_busy() and not self.background.is_busy
+        return not self.session.jobs.is_busy() and not any(one.is_busy for one in self._backgrounds)
 
     def _job_ended(self, event: JobEnded) -> None:
         if event.error is not None:
@@ -340,6 +277,13 @@ class MainWindow(QMainWindow):
 
     def _refused(self, event: Refused) -> None:
         self.status.say(event.refusal.text)
+
+    def _blob_changed(self, event: BlobChanged) -> None:
+        """A foreign blob can only be looked at: show where."""
+        if event.blob is not None:
+            self.banner.dismiss()
+            self._remember(event.blob.path)
+            self.show_panes(["blob"])
 
     def show_error(self, error: Exception) -> None:
         """A sentence over the views; what is open stays open."""
@@ -368,9 +312,9 @@ class MainWindow(QMainWindow):
         self.session.use_camera(None)
         self.trace_view.show_whole()
 
-    def _camera_chosen(self) -> None:
+    def _camera_chosen(self, name: str) -> None:
         self.structure_view.pin_ray()
-        self.session.use_camera(self.camera_box.currentData())
+        self.session.use_camera(name)
 
     # Files
 
@@ -383,11 +327,10 @@ class MainWindow(QMainWindow):
             self.session.open(document.path)
 
     def ask_for_file(self) -> None:
-        from rtviewer.io.registry import FORMATS
+        from rtviewer.io.registry import known_suffixes
 
-        suffixes = sorted({suffix for fmt in FORMATS for suffix in fmt.suffixes})
-        patterns = " ".join(f"*{suffix}" for suffix in suffixes)
-        name, _ = QFileDialog.getOpenFileName(self, "Open", "", f"Scenes and meshes ({patterns});;All files (*)")
+        patterns = " ".join(f"*{suffix}" for suffix in sorted(set(known_suffixes())))
+        name, _ = QFileDialog.getOpenFileName(self, "Open", "", f"Scenes and structures ({patterns});;All files (*)")
         if name:
             self.open_file(name)
 
@@ -438,7 +381,7 @@ class MainWindow(QMainWindow):
 
     def reset_layout(self) -> None:
         self.restoreState(self._shipped_layout, LAYOUT_VERSION)
-        self._default_layout()
+        place_docks(self, self.docks)
         self.splitter.setSizes([500, 500])
 
     def save_layout(self) -> None:
@@ -477,5 +420,6 @@ class MainWindow(QMainWindow):
         self.hide()
         self._gui_thread.close()
         self.session.close()
-        self.background.close()
+        for background in self._backgrounds:
+            background.close()
         event.accept()

@@ -76,6 +76,7 @@ def set_contents(content: StructureSet) -> dict[str, Any]:
         "cameras": [camera.name for camera in content.cameras],
         "any_hit": content.any_hit.name,
         "intersection": content.intersection.name,
+        "hit_groups": None if content.hit_groups is None else [record.name for record in content.hit_groups.records],
         "warnings": list(content.warnings),
     }
 

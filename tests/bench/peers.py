@@ -1,7 +1,7 @@
 """The tracers to compare with: found, compiled against and called.
 
-Embree is the shared library inside the embreex wheel; tinybvh is a header in a folder that the user names. Each is driven
-by a C++ file of ours, compiled at first use into the user's cache folder.
+Embree is the shared library inside the embreex wheel; tinybvh is a header in a folder that the user names. Each is
+driven by a C++ file of ours, compiled at first use into the user's cache folder.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import platformdirs
@@ -79,7 +79,7 @@ def compile_driver(source: Path, includes: Sequence[Path] = ()) -> Path:
         raise PeerMissingError("g++ is not installed (Debian: apt-get install g++)")
     digest = hashlib.sha256(" ".join(COMPILE).encode())
     version = subprocess.run([COMPILE[0], "-v"], capture_output=True, text=True, check=False)
-    digest.update(version.stderr.encode() + platformdirs.user_cache_dir().encode() + _processor().encode())
+    digest.update(version.stderr.encode() + _processor().encode())
     headers = sorted(header for folder in (DRIVERS, *includes) for header in folder.glob("*.h"))
     for file in (source, *headers):
         digest.update(file.read_bytes())
@@ -105,12 +105,17 @@ def _processor() -> str:
     return "".join(line for line in lines[:40] if line.startswith(("model name", "flags", "Features")))
 
 
+def embree_folder() -> Path | None:
+    """Where the embreex wheel keeps its shared libraries; None when it is not installed."""
+    spec = importlib.util.find_spec("embreex")
+    return None if spec is None or spec.origin is None else Path(spec.origin).parents[1] / "embreex.libs"
+
+
 def load_embree() -> ctypes.CDLL:
     """Our driver over the wheel's library. Raises PeerMissingError."""
-    spec = importlib.util.find_spec("embreex")
-    if spec is None or spec.origin is None:
+    folder = embree_folder()
+    if folder is None:
         raise PeerMissingError("embreex is not installed (pip install '.[bench]')")
-    folder = Path(spec.origin).parents[1] / "embreex.libs"
     libraries = [next(iter(sorted(folder.glob(pattern))), None) for pattern in ("libtbb*", "libembree4*")]
     if None in libraries:
         raise PeerMissingError(f"{folder} has no Embree 4: this kind of wheel is not known")
@@ -167,18 +172,6 @@ class Answers:
         self.t = np.zeros(count, np.float32)
         self.primitive = np.full(count, -1, np.int32)
         self.instance = np.zeros(count, np.int32)
-
-
-class PeerTree(Protocol):
-    """A built tree of a peer."""
-
-    timing: Timing
-    bytes_used: int
-    bytes_peak: int
-
-    def refit(self) -> Timing: ...
-
-    def release(self) -> None: ...
 
 
 class EmbreeTree:

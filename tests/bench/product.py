@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -85,8 +85,7 @@ def time_refit(scene: BenchScene, source: Structure) -> Timing:
     return timed(lambda: update_blas(source, inputs, source.build_flags | BuildFlag.PERFORM_UPDATE))
 
 
-def timed(work: object) -> Timing:
-    assert callable(work)
+def timed(work: Callable[[], object]) -> Timing:
     wall, cpu = time.perf_counter(), time.process_time()
     work()
     return Timing(time.perf_counter() - wall, time.process_time() - cpu)
@@ -110,13 +109,12 @@ class ProductTrace:
     occlusion: bool
     pool: ThreadPoolExecutor
     kernel_shares: list[float] = field(default_factory=list)
-    hits: list[Hits] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._settings = TraceSettings(ray_flags=SHADOW if self.occlusion else RayFlag.NONE)
         size = min(max(len(self.rays) // 64, FEWEST_RAYS), MOST_RAYS)
         self._parts = [self.rays.part(first, first + size) for first in range(0, len(self.rays), size)]
-        self.hits = [Hits(*[np.empty(0)] * 10)] * len(self._parts)
+        self._hits: list[Hits | None] = [None] * len(self._parts)
 
     def run(self, threads: int) -> Timing:
         """Trace all rays: on this thread, or on ``threads`` threads of the pool."""
@@ -137,22 +135,20 @@ class ProductTrace:
         for part in parts:
             result = self.dispatcher.trace(self._parts[part], self._settings)
             in_kernels += result.seconds
-            self.hits[part] = result.hits
+            self._hits[part] = result.hits
         return in_kernels
 
     def found(self, triangle_count: int) -> NDArray[np.int64]:
         """(n,) what the last run hit, as :func:`hit_keys`, or for occlusion 1 and 0."""
-        hit = np.concatenate([h.hit for h in self.hits])
+        hits = [part for part in self._hits if part is not None]
         if self.occlusion:
-            return hit.astype(np.int64)
-        primitive = np.concatenate([h.primitive_index for h in self.hits])
-        instance = np.concatenate([h.instance_index for h in self.hits])
+            return np.concatenate([part.hit for part in hits]).astype(np.int64)
+        primitive = np.concatenate([part.primitive_index for part in hits])
+        instance = np.concatenate([part.instance_index for part in hits])
         return hit_keys(primitive, instance, triangle_count)
 
 
-def hit_keys(
-    primitive: NDArray[np.int32], instance: NDArray[np.int32], triangle_count: int
-) -> NDArray[np.int64]:
+def hit_keys(primitive: NDArray[np.int32], instance: NDArray[np.int32], triangle_count: int) -> NDArray[np.int64]:
     """(n,) one number for instance and primitive, -1 for a miss; instance -1 stands for the only one."""
     number = np.maximum(instance.astype(np.int64), 0) * triangle_count + primitive
     return np.where(primitive < 0, -1, number)

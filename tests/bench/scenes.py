@@ -35,7 +35,7 @@ class BenchScene:
 
 @dataclass(frozen=True)
 class Size:
-    """How much to measure. ``pixels``: edge of the square picture, a multiple of the tile. The rest makes the meshes."""
+    """How much to measure. ``pixels``: edge of the square picture, a multiple of the tile. The rest: of the meshes."""
 
     name: str
     pixels: int
@@ -56,12 +56,8 @@ TINY = Size("tiny", 64, (24, 12), 2, 10, 500, 30)
 
 def _lattice(rows: int, columns: int, *, closed_rows: bool = False, closed_columns: bool = False) -> NDArray[np.int64]:
     """(n, 3): two triangles for each cell of a lattice of rows x columns points; closed directions join their ends."""
-    row, column = np.meshgrid(
-        np.arange(rows if closed_rows else rows - 1),
-        np.arange(columns if closed_columns else columns - 1),
-        indexing="ij",
-    )
-    row, column = row.ravel(), column.ravel()
+    cells = (rows if closed_rows else rows - 1, columns if closed_columns else columns - 1)
+    row, column = (a.ravel() for a in np.indices(cells))
     next_row, next_column = (row + 1) % rows, (column + 1) % columns
     a, b = row * columns + column, next_row * columns + column
     c, d = next_row * columns + next_column, row * columns + next_column
@@ -74,7 +70,7 @@ def _grid(first: NDArray[Any], second: NDArray[Any]) -> tuple[NDArray[np.float64
 
 
 def _turn(count: int) -> NDArray[np.float64]:
-    return np.arange(count) * (2 * np.pi / count)
+    return np.arange(count, dtype=np.float64) * (2 * np.pi / count)
 
 
 def bumpy_torus(segments: int, sides: int) -> Mesh:
@@ -165,9 +161,7 @@ def _arches() -> list[Mesh]:
     triangles = _lattice(40, 10)
     return [
         Mesh.of(
-            np.stack(
-                [x + radius * np.cos(along), 3.2 + 0.7 * radius * np.sin(along), z + 0.3 * np.sin(across)], -1
-            ),
+            np.stack([x + radius * np.cos(along), 3.2 + 0.7 * radius * np.sin(along), z + 0.3 * np.sin(across)], -1),
             triangles,
         )
         for x in np.linspace(-11.7, 11.7, 10)
@@ -268,9 +262,7 @@ def secondary_rays(scene: BenchScene, rays: RayBatch, hits: Hits, seed: int = 7)
     )
 
 
-def _normals(
-    scene: BenchScene, primitives: NDArray[np.int32], instances: NDArray[np.int32]
-) -> NDArray[np.float64]:
+def _normals(scene: BenchScene, primitives: NDArray[np.int32], instances: NDArray[np.int32]) -> NDArray[np.float64]:
     """(n, 3) float64 unit normals of triangles in the world; zero for triangles without area."""
     corners = scene.mesh.vertices[scene.mesh.indices[primitives]].astype(np.float64)
     if scene.placements is not None:

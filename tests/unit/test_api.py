@@ -137,6 +137,7 @@ def test_a_d3d12_program_is_transcribed_call_by_call():
     assert 0 < compacted_size < quad.size
     small = device.create_buffer(compacted_size, states.RAYTRACING_ACCELERATION_STRUCTURE, "compacted quad")
     device.copy(small.address, quad.address, rt.CopyMode.COMPACT)
+    device.uav_barrier(small)
     device.free(quad)
 
     def placed(x, contribution, address):

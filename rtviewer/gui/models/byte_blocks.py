@@ -84,9 +84,7 @@ def decode_blocks(data: NDArray[np.uint8], base_address: int) -> list[Block | Sp
         is_triangles = int(desc["Type"]) == GeometryType.TRIANGLES
         skipped = {"OmmTriangles", "AABBs" if is_triangles else "Triangles"}
         where = offset + index * GEOMETRY_DESC.itemsize
-        blocks.append(
-            Block(f"GeometryDesc[{index}]", where, GEOMETRY_DESC, 1, GEOMETRY_MEANINGS, frozenset(skipped))
-        )
+        blocks.append(Block(f"GeometryDesc[{index}]", where, GEOMETRY_DESC, 1, GEOMETRY_MEANINGS, frozenset(skipped)))
         part = desc["Triangles"]["VertexBuffer"] if is_triangles else desc["AABBs"]["AABBs"]
         number = int(desc["Triangles"]["VertexCount"] if is_triangles else desc["AABBs"]["AABBCount"])
         start, size = int(part["StartAddress"]) - base_address, number * int(part["StrideInBytes"])

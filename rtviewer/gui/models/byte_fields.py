@@ -19,6 +19,12 @@ from rtviewer.gui.widgets.text import format_bytes
 MOST_NUMBERS = 12
 """Numbers of an array field that are written out."""
 
+HEXADECIMAL = (
+    "StartAddress", "AccelerationStructure", "IndexBuffer", "Transform3x4", "IDAndMask", "AndFlags", "build_flags",
+    "checksum", "input_hash", "Data1", "Data2", "Data3",
+)  # fmt: skip
+"""Ends of names of fields whose numbers are addresses, packed bits or hashes."""
+
 Meaning = Callable[[Any], str]
 
 
@@ -161,5 +167,4 @@ def _text(value: NDArray[Any], name: str) -> str:
 def _number(value: float, name: str) -> str:
     if isinstance(value, float):
         return f"{value:.7g}"
-    is_address = any(word in name for word in ("Address", "Structure", "Buffer", "Transform3x4", "AndMask", "AndFlags"))
-    return f"0x{value:X}" if is_address and "Stride" not in name else str(value)
+    return f"0x{value:X}" if name.endswith(HEXADECIMAL) else str(value)

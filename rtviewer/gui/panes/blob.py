@@ -16,19 +16,21 @@ from rtviewer.gui.models.byte_fields import ByteFields
 from rtviewer.gui.panes.pane import ComputedPane, PaneContext, label
 from rtviewer.gui.theme import Theme
 from rtviewer.gui.widgets.byte_inspector import ByteInspector
+from rtviewer.gui.widgets.elided_label import ElidedLabel
 from rtviewer.session.events import BlobChanged, DocumentChanged
 from rtviewer.session.opening import BlobDocument
 from rtviewer.session.state import State
 
 EMPTY = (
-    "Nothing is open.\nOpen a scene and select a structure to see it serialized, or open a serialized blob of any driver."
+    "Nothing is open.\nOpen a scene and select a structure to see it serialized, "
+    "or open a serialized blob of any driver."
 )
 STATUS_WORDS = {
     DriverMatchingIdentifierStatus.COMPATIBLE_WITH_DEVICE: "can be deserialized here",
-    DriverMatchingIdentifierStatus.UNSUPPORTED_TYPE: "is no acceleration structure",
-    DriverMatchingIdentifierStatus.UNRECOGNIZED: "is another driver's: it can be looked at, its payload is opaque",
-    DriverMatchingIdentifierStatus.INCOMPATIBLE_VERSION: "is ours, but of another version",
-    DriverMatchingIdentifierStatus.INCOMPATIBLE_TYPE: "is of another type than its caller asked for",
+    DriverMatchingIdentifierStatus.UNSUPPORTED_TYPE: "no acceleration structure",
+    DriverMatchingIdentifierStatus.UNRECOGNIZED: "another driver's, its payload is opaque",
+    DriverMatchingIdentifierStatus.INCOMPATIBLE_VERSION: "ours, of another version",
+    DriverMatchingIdentifierStatus.INCOMPATIBLE_TYPE: "of another type than asked for",
 }
 
 
@@ -73,7 +75,7 @@ class BlobPane(ComputedPane):
         self.shown: ShownBlob | None = None
         self.caption = label("", "heading")
         self.status = label("", "", "CheckDriverMatchingIdentifier (SER-8)")
-        self.size = label("", "muted")
+        self.size = ElidedLabel()
         self.problems = label("", "refusal", wrap=True)
         self.close_foreign = QPushButton("Back to the selected structure")
         self.close_foreign.clicked.connect(lambda: self.session.show_blob(None))
@@ -86,9 +88,9 @@ class BlobPane(ComputedPane):
         line = QHBoxLayout()
         line.setContentsMargins(8, 0, 8, 0)
         line.setSpacing(12)
-        for widget in (self.caption, self.status, self.size):
-            line.addWidget(widget)
-        line.addStretch(1)
+        line.addWidget(self.caption)
+        line.addWidget(self.status)
+        line.addWidget(self.size, 1)
         line.addWidget(self.close_foreign)
         column.addLayout(line)
         column.addWidget(self.problems)
@@ -135,6 +137,7 @@ class BlobPane(ComputedPane):
         self.caption.setText(contents.name)
         self.status.setText(f"{description.status.name}: {STATUS_WORDS[description.status]}")
         self.size.setText(size_text(description))
+        self.size.setToolTip(size_text(description))
         self.problems.setText("\n".join(description.problems))
         self.problems.setVisible(bool(description.problems))
 

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
 
 from rtviewer.dxr.flags import BuildFlag, members
 from rtviewer.gui.binding import follow, listen, show_checked
@@ -16,9 +26,12 @@ from rtviewer.gui.widgets.flag_row import flag_tip
 from rtviewer.gui.widgets.text import format_bytes, format_change, format_seconds
 from rtviewer.session.document import World
 from rtviewer.session.events import DocumentChanged
-from rtviewer.session.state import State
+from rtviewer.session.state import BuildSettings, State
 
 LEVELS = (("tlas", "TLAS", "Top-level structure"), ("blas", "BLAS", "All bottom-level structures"))
+
+
+CHANGE_TIP = "Change against the build before this one"
 
 
 @dataclass(frozen=True)
@@ -28,6 +41,17 @@ class BuildCost:
     seconds: float
     size: int
     sah: float
+
+
+COST_FIELDS: tuple[tuple[str, Callable[[float], str]], ...] = (
+    ("seconds", format_seconds),
+    ("size", format_bytes),
+    ("sah", lambda value: f"{value:,.2f}"),
+)
+
+
+def _signed(change: float, words: Callable[[float], str]) -> str:
+    return f"{'+' if change > 0 else chr(0x2212)}{words(abs(change))}"
 
 
 def cost_of(world: World) -> dict[str, BuildCost]:
@@ -52,6 +76,9 @@ class BuildPane(Pane):
         self.boxes: dict[tuple[str, BuildFlag], QCheckBox] = {}
         self._last: dict[str, BuildCost] = {}
         self._before: dict[str, BuildCost] = {}
+        self._last_flags: BuildSettings | None = None
+        self._before_flags: BuildSettings | None = None
+        self._generation = -1
         column = QVBoxLayout()
         column.setContentsMargins(8, 6, 8, 6)
         column.setSpacing(4)
@@ -122,18 +149,23 @@ class BuildPane(Pane):
             side = Qt.AlignmentFlag.AlignRight if column else Qt.AlignmentFlag.AlignLeft
             grid.addWidget(label(text, "muted", tip), 0, column, side)
             grid.setColumnStretch(column, 1 if column else 0)
-        self.costs = {}
-        self.changes = {}
-        for row, (level, title, _) in enumerate(LEVELS):
-            grid.addWidget(label(title), 2 * row + 1, 0)
-            grid.addWidget(label("against before", "muted", "Change against the build before this one"), 2 * row + 2, 0)
-            for column in range(1, 4):
-                for cells, role, place in ((self.costs, "", 2 * row + 1), (self.changes, "muted", 2 * row + 2)):
+        self.costs: dict[tuple[str, int], QLabel] = {}
+        self.changes: dict[tuple[str, int], QLabel] = {}
+        self.shares: dict[tuple[str, int], QLabel] = {}
+        rows = ((self.costs, ""), (self.changes, "muted"), (self.shares, "muted"))
+        for level_place, (level, title, _) in enumerate(LEVELS):
+            names = (title, "change", "in per cent")
+            for inside, ((cells, role), name) in enumerate(zip(rows, names, strict=True)):
+                row = 3 * level_place + inside + 1
+                grid.addWidget(label(name, role, CHANGE_TIP if role else ""), row, 0)
+                for column in range(1, 4):
                     cell = label("–", role)
                     cell.setFont(monospaced(-1))
                     cell.setAlignment(Qt.AlignmentFlag.AlignRight)
                     cells[level, column] = cell
-                    grid.addWidget(cell, place, column)
+                    grid.addWidget(cell, row, column)
+        self.against = label("", "muted", wrap=True)
+        grid.addWidget(self.against, 7, 0, 1, 4)
         return grid
 
     def _show(self, state: State) -> None:
@@ -166,28 +198,46 @@ class BuildPane(Pane):
 
     def _document_changed(self, event: DocumentChanged | None) -> None:
         if event is None or not event.is_rebuild:
-            self._last = {}
+            self._last, self._before = {}, {}
+            self._last_flags = self._before_flags = None
         self._show_pending()
         self._show_costs()
 
     def show_cost(self, cost: dict[str, BuildCost]) -> None:
-        """The cost of the open world, computed by the window's background."""
-        self._before, self._last = self._last, cost
+        """The cost of the open world, computed by the window's background. A step of an update is no new build."""
+        world = self.session.world
+        if world is None:
+            return
+        if world.generation != self._generation:
+            self._before, self._before_flags = self._last, self._last_flags
+        self._generation, self._last, self._last_flags = world.generation, cost, world.settings
         self._show_costs()
 
     def _show_costs(self) -> None:
         for level, _, _ in LEVELS:
             new, old = self._last.get(level), self._before.get(level)
-            values = ("–",) * 3
-            if new is not None:
-                values = (format_seconds(new.seconds), format_bytes(new.size), f"{new.sah:,.2f}")
-            for column, text in enumerate(values, 1):
-                self.costs[level, column].setText(text)
-            for column, field in enumerate(("seconds", "size", "sah"), 1):
-                change = "–"
-                if new is not None and old is not None:
-                    change = format_change(getattr(new, field), getattr(old, field)) or "same"
+            for column, (field, words) in enumerate(COST_FIELDS, 1):
+                value = getattr(new, field) if new is not None else None
+                before = getattr(old, field) if new is not None and old is not None else None
+                self.costs[level, column].setText("–" if value is None else words(value))
+                change, share = "–", "–"
+                if value is not None and before is not None:
+                    change = "same" if value == before else _signed(value - before, words)
+                    share = format_change(value, before) or ("same" if value == before else "±0 %")
                 self.changes[level, column].setText(change)
+                self.shares[level, column].setText(share)
+        self.against.setText(self._against_text())
+
+    def _against_text(self) -> str:
+        """Which flags the change is about."""
+        if not self._before or self._before_flags is None or self._last_flags is None:
+            return "Rebuild with other flags to see what they cost and bring."
+        parts = []
+        for level, title, _ in LEVELS:
+            new, old = (int(getattr(flags, f"{level}_flags")) for flags in (self._last_flags, self._before_flags))
+            parts += [f"{title} +{flag.name}" for flag in members(BuildFlag) if new & ~old & flag]
+            parts += [f"{title} −{flag.name}" for flag in members(BuildFlag) if old & ~new & flag]
+        return "Against the build before: " + (", ".join(parts) or "the same flags")
 
     def retint(self, theme: Theme) -> None:
         self.rebuild.setIcon(self.appearance.icon("mdi6.hammer-wrench"))

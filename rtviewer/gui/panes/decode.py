@@ -22,7 +22,8 @@ from rtviewer.session.events import DocumentChanged
 from rtviewer.session.state import State
 
 EMPTY = (
-    "Nothing is open.\nOpen a scene and select a structure: this shows its VISUALIZATION_DECODE_FOR_TOOLS, byte by byte."
+    "Nothing is open.\nOpen a scene and select a structure: "
+    "this shows its VISUALIZATION_DECODE_FOR_TOOLS, byte by byte."
 )
 MOST_SHOWN = 4
 """Differences written out; the tooltip has all that were found."""

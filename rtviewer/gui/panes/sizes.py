@@ -95,7 +95,7 @@ class SizesPane(ComputedPane):
         splitter.setChildrenCollapsible(False)
         splitter.addWidget(self.table)
         splitter.addWidget(self._charts())
-        splitter.setSizes([520, 420])
+        splitter.setSizes([560, 360])
         self.stack = QStackedLayout(self)
         self.stack.addWidget(self.empty)
         self.stack.addWidget(splitter)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from PySide6.QtCore import QModelIndex
+from PySide6.QtCore import QModelIndex, Qt
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from rtviewer.dxr.flags import format_flags
@@ -100,6 +101,11 @@ class StructuresPane(Pane):
         self.stack.setCurrentIndex(1 if self.model.rowCount() else 0)
         self.table.fit()
         self._select(self.session.state)
+
+    def set_menu(self, actions: list[QAction]) -> None:
+        """What the context menu of a row offers; a right click selects the row first."""
+        self.table.addActions(actions)
+        self.table.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
 
     def _select(self, state: State) -> None:
         row = self.model.view_row(state.selection.structure + 1)

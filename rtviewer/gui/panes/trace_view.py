@@ -203,7 +203,7 @@ class TraceView(Pane):
                 self.high.setValue(image.range_high)
 
     def _range_chosen(self) -> None:
-        kind = self.range_box.currentData()
+        kind = RangeKind(self.range_box.currentData())  # Qt keeps a plain str of it
         if kind is RangeKind.PERCENTILE:
             self.session.set_range(kind, *PERCENTILES)
         elif kind is RangeKind.FIXED:

@@ -102,7 +102,9 @@ class AddressMap(QWidget):
                 painter.drawRect(inner.adjusted(0.5, 0.5, -0.5, -0.5))
             if row in self._referenced:
                 painter.fillRect(QRectF(inner.left(), HEIGHT - 5, inner.width(), 3), QColor(theme.text))
-            name = painter.fontMetrics().elidedText(allocation.name, Qt.TextElideMode.ElideRight, int(inner.width()) - 8)
+            name = painter.fontMetrics().elidedText(
+                allocation.name, Qt.TextElideMode.ElideRight, int(inner.width()) - 8
+            )
             if len(name) > 1:
                 painter.setPen(QColor(theme.text))
                 painter.drawText(inner.adjusted(4, 0, -4, 0), Qt.AlignmentFlag.AlignVCenter, name)

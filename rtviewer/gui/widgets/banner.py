@@ -48,6 +48,10 @@ class Banner(QFrame):
         sentence = str(error) if isinstance(error, RtviewerError) else f"{type(error).__name__}: {error}"
         if not isinstance(error, RtviewerError):
             sentence = f"Something went wrong inside rtviewer; the session goes on. {sentence}"
+        self.show_text(sentence, details)
+
+    def show_text(self, sentence: str, details: str = "") -> None:
+        """A sentence, and more for whoever copies it: a refusal, or an error."""
         self._full = f"{sentence}\n{details}" if details else sentence
         self.text.setText(sentence if len(sentence) <= LONGEST else sentence[: LONGEST - 1] + "…")
         self.show()

@@ -73,14 +73,14 @@ class ByteInspector(QWidget):
         super().__init__(parent)
         self.model = FieldsModel(self)
         self.table = make_table(self.model, f"{name}: fields", sortable=False)
+        self.table.setTextElideMode(Qt.TextElideMode.ElideMiddle)  # the end of a field's name tells most
         self.hex = HexView()
         self.hex.setAccessibleName(f"{name}: bytes in hex")
         self.splitter = QSplitter(Qt.Orientation.Horizontal)
         self.splitter.setChildrenCollapsible(False)
         self.splitter.addWidget(self.table)
         self.splitter.addWidget(self.hex)
-        self.splitter.setStretchFactor(0, 3)
-        self.splitter.setStretchFactor(1, 2)
+        self.splitter.setSizes([580, 340])
         line = QHBoxLayout(self)
         line.setContentsMargins(0, 0, 0, 0)
         line.addWidget(self.splitter)
@@ -93,7 +93,7 @@ class ByteInspector(QWidget):
         if fields is None:
             return
         self.hex.set_bytes(fields.data)
-        fit_columns(self.table, 230)
+        fit_columns(self.table, 250)
         if len(fields):
             with quiet(self.table.selectionModel()):
                 self.table.setCurrentIndex(self.model.index(0, 0))

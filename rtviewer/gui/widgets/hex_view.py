@@ -10,7 +10,8 @@ from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
 from rtviewer.gui.theme import Theme, monospaced
 
-PER_ROW = 16
+WIDEST, NARROWEST = 16, 8
+"""Bytes a row: as many as have room."""
 _PRINTABLE = bytes(range(32, 127))
 
 
@@ -25,6 +26,7 @@ class HexView(QAbstractScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.data: NDArray[np.uint8] = np.empty(0, np.uint8)
         self.marked = (0, 0)
+        self.per_row = WIDEST
         self._theme: Theme | None = None
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
 
@@ -42,27 +44,27 @@ class HexView(QAbstractScrollArea):
     def mark(self, offset: int, size: int) -> None:
         """Highlight ``size`` bytes from ``offset`` and scroll there."""
         self.marked = (offset, offset + size)
-        row, bar = offset // PER_ROW, self.verticalScrollBar()
+        row, bar = offset // self.per_row, self.verticalScrollBar()
         if not bar.value() <= row < bar.value() + self._rows_shown() - 1:
             bar.setValue(max(row - 1, 0))
         self.viewport().update()
 
     def sizeHint(self) -> QSize:
-        return QSize(430, 160)
+        return QSize(340, 160)
 
     def row_text(self, row: int) -> str:
         """Offset, hex and text of one row."""
-        part = self.data[row * PER_ROW : (row + 1) * PER_ROW].tobytes()
+        part = self.data[row * self.per_row : (row + 1) * self.per_row].tobytes()
         text = "".join(chr(byte) if byte in _PRINTABLE else "·" for byte in part)
-        return f"{row * PER_ROW:08X}  {part.hex(' '):<{PER_ROW * 3 - 1}}  {text}"
+        return f"{row * self.per_row:08X}  {part.hex(' '):<{self.per_row * 3 - 1}}  {text}"
 
     def byte_at(self, x: int, y: int) -> int:
         """The byte at a place of the viewport, -1 where there is none."""
         row = self.verticalScrollBar().value() + y // self._line
         column = (x - self._left) // self._char - 10
-        inside = column // 3 if 0 <= column < 3 * PER_ROW - 1 else column - 3 * PER_ROW - 1
-        offset = row * PER_ROW + inside
-        return offset if 0 <= inside < PER_ROW and 0 <= offset < len(self.data) else -1
+        inside = column // 3 if 0 <= column < 3 * self.per_row - 1 else column - 3 * self.per_row - 1
+        offset = row * self.per_row + inside
+        return offset if 0 <= inside < self.per_row and 0 <= offset < len(self.data) else -1
 
     # Painting
 
@@ -74,7 +76,7 @@ class HexView(QAbstractScrollArea):
         first = self.verticalScrollBar().value()
         for line in range(self._rows_shown() + 1):
             row = first + line
-            if row * PER_ROW >= len(self.data):
+            if row * self.per_row >= len(self.data):
                 break
             self._paint_mark(painter, row, line * self._line, theme)
             text = self.row_text(row)
@@ -82,18 +84,18 @@ class HexView(QAbstractScrollArea):
             painter.setPen(QColor(theme.muted))
             painter.drawText(self._left, base, text[:8])
             painter.setPen(QColor(theme.text))
-            painter.drawText(self._left + 10 * self._char, base, text[10 : 10 + 3 * PER_ROW - 1])
+            painter.drawText(self._left + 10 * self._char, base, text[10 : 10 + 3 * self.per_row - 1])
             painter.setPen(QColor(theme.muted))
-            painter.drawText(self._left + (11 + 3 * PER_ROW) * self._char, base, text[11 + 3 * PER_ROW :])
+            painter.drawText(self._left + (11 + 3 * self.per_row) * self._char, base, text[11 + 3 * self.per_row :])
         painter.end()
 
     def _paint_mark(self, painter: QPainter, row: int, top: int, theme: Theme) -> None:
-        first = max(self.marked[0] - row * PER_ROW, 0)
-        last = min(self.marked[1] - row * PER_ROW, PER_ROW)
+        first = max(self.marked[0] - row * self.per_row, 0)
+        last = min(self.marked[1] - row * self.per_row, self.per_row)
         if first >= last:
             return
         colour = QColor(theme.selection)
-        for begin, each, taken in ((10, 3, 3 * (last - first) - 1), (11 + 3 * PER_ROW, 1, last - first)):
+        for begin, each, taken in ((10, 3, 3 * (last - first) - 1), (11 + 3 * self.per_row, 1, last - first)):
             x = self._left + (begin + each * first) * self._char
             painter.fillRect(QRect(x, top, taken * self._char, self._line), colour)
 
@@ -102,12 +104,19 @@ class HexView(QAbstractScrollArea):
     def _measure(self) -> None:
         metrics = self.viewport().fontMetrics()
         self._char, self._line = max(metrics.horizontalAdvance("0"), 1), metrics.height() + 1
-        self._ascent, width = metrics.ascent(), self._left * 2 + (11 + 4 * PER_ROW) * self._char
-        rows = -(-len(self.data) // PER_ROW)
+        self._ascent, room = metrics.ascent(), self.viewport().width()
+        first_byte = self.verticalScrollBar().value() * self.per_row
+        self.per_row = WIDEST if self._width_of(WIDEST) <= room else NARROWEST
+        width = self._width_of(self.per_row)
+        rows = -(-len(self.data) // self.per_row)
         self.verticalScrollBar().setRange(0, max(rows - self._rows_shown(), 0))
         self.verticalScrollBar().setPageStep(self._rows_shown())
-        self.horizontalScrollBar().setRange(0, max(width - self.viewport().width(), 0))
+        self.verticalScrollBar().setValue(first_byte // self.per_row)
+        self.horizontalScrollBar().setRange(0, max(width - room, 0))
         self.viewport().update()
+
+    def _width_of(self, per_row: int) -> int:
+        return 12 + (11 + 4 * per_row) * self._char
 
     @property
     def _left(self) -> int:

@@ -19,7 +19,7 @@ UPDATE_MS = 100
 """Progress is drawn at most ten times a second: each repaint recomposes the 3D view as well."""
 PATIENCE_MS = 400
 """Images and picks shorter than this show no progress at all."""
-SHOWN_LANES = (Lane.DOCUMENT, Lane.KERNELS, Lane.IMAGE, Lane.LOG)
+SHOWN_LANES = (Lane.DOCUMENT, Lane.KERNELS, Lane.COPY, Lane.IMAGE, Lane.LOG)
 
 
 class Status(QStatusBar):

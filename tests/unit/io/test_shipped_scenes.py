@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from rtviewer.dxr.descs import AabbsGeometry, TrianglesGeometry
-from rtviewer.dxr.flags import GeometryFlag, InstanceFlag
+from rtviewer.dxr.flags import GeometryFlag, InstanceFlag, RayFlag
 from rtviewer.dxr.profile import DEFAULT_PROFILE
+from rtviewer.dxr.programs import AnyHitProgram
 from rtviewer.dxr.rules import check_instance_flags
 from rtviewer.io.registry import load_scene
 from rtviewer.scene.inputs import determinants, instance_transforms, scene_statistics
 from rtviewer.scene.scene import Scene
+from tests.worlds import DOWN, world_of_scene
 
 SCENES = Path(__file__).parents[3] / "scenes"
 NAMES = sorted(file.parent.name for file in SCENES.glob("*/scene.toml"))
@@ -120,3 +122,28 @@ def test_the_middle_pixel_of_the_culling_lab_looks_through_the_row(lab: Scene) -
         ("back, culling disabled", False),
         ("plain, large", True),
     ]
+
+
+@pytest.mark.rule("HG-1", "HG-3", "OPQ-5", "TRAV-4", "TRAV-5")
+def test_hit_groups_differ_by_their_records_alone() -> None:
+    """What a ray through the middle of every sphere and box set meets, with an any-hit program that ignores all."""
+    scene = load_scene(SCENES / "hit_groups")
+    assert scene.hit_groups is not None
+    assert {instance.contribution for instance in scene.instances} == set(range(len(scene.hit_groups.records)))
+    built = world_of_scene(scene)
+    origins = instance_transforms(scene)[:6, :, 3] + np.float32([0, 0.05, 20])
+    asked = {"ray_flags": RayFlag.NONE, "multiplier": 1}
+    ignoring = built.trace(origins, DOWN, hit_groups=scene.hit_groups, any_hit=AnyHitProgram.IGNORE, **asked).hits
+    assert ignoring.instance_index[[2, 3, 4, 5]].tolist() == [2, 3, 4, 5]
+    assert 0 not in ignoring.instance_index
+    accepting = built.trace(origins, DOWN, hit_groups=scene.hit_groups, **asked).hits
+    assert accepting.instance_index[0] == 0
+    assert accepting.hit_kind[4] >= 16  # BOX by its record
+    assert accepting.hit_kind[5] == 0  # SPHERE as the dispatch asks for
+    # The front of the second sphere, straight on: only its even triangles are there.
+    disc = np.random.default_rng(1).uniform(-0.6, 0.6, (64, 3)).astype(np.float32) * np.float32([1, 1, 0])
+    front = origins[1] * np.float32([1, 1, 0]) + disc + np.float32([0, 0, 1.5])
+    halves = built.trace(front, DOWN, hit_groups=scene.hit_groups, t_max=1.5, **asked).hits
+    assert (halves.instance_index[halves.hit] == 1).all()
+    assert (halves.primitive_index[halves.hit] % 2 == 0).all()
+    assert 0 < halves.hit.sum() < 64

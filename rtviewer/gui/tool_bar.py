@@ -1,0 +1,72 @@
+"""The tool bar: actions of the table, the scene's cameras and the image modes."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QComboBox, QToolBar
+
+from rtviewer.gui.actions import Actions
+from rtviewer.gui.binding import follow, quiet, show_choice
+from rtviewer.session.commands import Session
+from rtviewer.session.document import Document
+from rtviewer.shade.modes import MODES
+
+KIND_WORDS = {"attribute": "Hit attributes", "heat": "Heat maps"}
+
+
+class ToolBar(QToolBar):
+    """``camera_chosen(name)`` says which camera of the scene the user wants."""
+
+    camera_chosen = Signal(str)
+
+    def __init__(self, session: Session, actions: Actions) -> None:
+        super().__init__("Tools")
+        self.setObjectName("tool_bar")
+        self.setMovable(False)
+        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
+        self._session, self._table = session, actions
+        self._add("open", "reload")
+        self.addSeparator()
+        self._add("show_geometry", "show_wireframe", "show_boxes", "show_instance_boxes", "show_rays")
+        self.addSeparator()
+        self._add("fit", "focus", "reset")
+        self.camera_box = QComboBox()
+        self.camera_box.setAccessibleName("Camera")
+        self.camera_box.setToolTip("Cameras of the scene")
+        self.camera_box.setMinimumContentsLength(10)
+        self.camera_box.activated.connect(lambda _: self.camera_chosen.emit(self.camera_box.currentData()))
+        self.addWidget(self.camera_box)
+        self.addSeparator()
+        self.mode_box = self._make_mode_box()
+        self.addWidget(self.mode_box)
+        self._add("fit_range", "whole_image", "save_image")
+        follow(self, session.store, {"image"}, lambda state: show_choice(self.mode_box, state.image.mode))
+
+    def _add(self, *ids: str) -> None:
+        for action_id in ids:
+            self.addAction(self._table[action_id])
+
+    def _make_mode_box(self) -> QComboBox:
+        box = QComboBox()
+        box.setAccessibleName("Image mode")
+        box.setToolTip("What the trace view shows")
+        box.setMaxVisibleItems(40)
+        last = ""
+        for mode in MODES.values():
+            if last and mode.kind != last:
+                box.insertSeparator(box.count())
+            last = mode.kind
+            box.addItem(mode.label, mode.name)
+            tip = f"{KIND_WORDS[mode.kind]}: {mode.tooltip}"
+            box.setItemData(box.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
+        box.activated.connect(lambda _: self._session.set_image_mode(box.currentData()))
+        return box
+
+    def show_cameras(self, document: Document | None) -> None:
+        """Offer the cameras of a scene."""
+        with quiet(self.camera_box):
+            self.camera_box.clear()
+            if document is not None:
+                for number, camera in enumerate(document.scene.cameras):
+                    self.camera_box.addItem(camera.name or f"camera {number}", str(number))
+                self.camera_box.addItem("fit scene", "fit")

@@ -77,11 +77,11 @@ def make_docks(window: QMainWindow, panes: dict[str, Pane]) -> dict[str, QDockWi
 
 def place_docks(window: QMainWindow, docks: dict[str, QDockWidget]) -> None:
     """Every dock shown at its place in the table."""
-    last_of: dict[str, str] = {}  # tabs are chained: with a tab bar for each pair, one of them would stay behind
+    last_of: dict[str, str] = {}
+    window.layout().setEnabled(False)  # Qt leaves a tab bar behind for every layout it makes half way
     for spec in PANES:
         dock = docks[spec.pane.name]
         dock.setFloating(False)
-        dock.show()
         if spec.beside:
             neighbour = last_of.get(spec.beside, spec.beside)
             window.tabifyDockWidget(docks[neighbour], dock)  # never side by side first: the window would grow
@@ -90,6 +90,9 @@ def place_docks(window: QMainWindow, docks: dict[str, QDockWidget]) -> None:
             window.addDockWidget(spec.area, dock)
         if spec.below:
             window.splitDockWidget(docks[spec.below], dock, Qt.Orientation.Vertical)
+    window.layout().setEnabled(True)
+    for dock in docks.values():
+        dock.show()
     for spec in PANES:
         if spec.in_front:
             docks[spec.pane.name].raise_()

@@ -23,7 +23,7 @@ ADDRESS = 0x100
 
 def one_instance(geometry: Geometry, **changes: object) -> Dispatcher:
     blas = build_blas(BlasInputs((geometry,)), address=ADDRESS)
-    row = dict(
+    row = dict(  # noqa: C408
         transform=np.eye(3, 4, dtype=np.float32)[None],
         instance_id=np.array([5], np.uint32),
         mask=np.array([0xFF], np.uint8),

@@ -13,7 +13,7 @@ from rtviewer.gui.panes.decode import DecodePane
 from rtviewer.gui.panes.instances import InstancesPane
 from rtviewer.gui.panes.memory import MemoryPane
 from rtviewer.gui.panes.node_tree import NodeTreePane
-from rtviewer.gui.panes.pane import Pane, PaneContext
+from rtviewer.gui.panes.pane import ComputedPane, Pane, PaneContext
 from rtviewer.gui.panes.problems import ProblemsPane
 from rtviewer.gui.panes.properties import PropertiesPane
 from rtviewer.gui.panes.ray_flags import RayFlagsPane
@@ -71,17 +71,22 @@ def make_docks(window: QMainWindow, panes: dict[str, Pane]) -> dict[str, QDockWi
         dock = QDockWidget(pane.title, window)
         dock.setObjectName(f"{name}_dock")
         dock.setWidget(pane)
+        if isinstance(pane, ComputedPane):
+            dock.visibilityChanged.connect(pane.set_seen)
         docks[name] = dock
     return docks
 
 
 def place_docks(window: QMainWindow, docks: dict[str, QDockWidget]) -> None:
     """Every dock shown at its place in the table."""
+    for dock in docks.values():
+        dock.setFloating(False)
+        window.removeDockWidget(dock)
+    window.layout().activate()  # Qt forgets to hide the tab bars of what it places anew, not of what it removes
+    window.layout().setEnabled(False)  # and leaves one behind for every layout it makes half way
     last_of: dict[str, str] = {}
-    window.layout().setEnabled(False)  # Qt leaves a tab bar behind for every layout it makes half way
     for spec in PANES:
         dock = docks[spec.pane.name]
-        dock.setFloating(False)
         if spec.beside:
             neighbour = last_of.get(spec.beside, spec.beside)
             window.tabifyDockWidget(docks[neighbour], dock)  # never side by side first: the window would grow

@@ -108,7 +108,6 @@ class MainWindow(QMainWindow):
         self._retint(appearance.theme)
         self.resize(*DEFAULT_SIZE)
         place_docks(self, self.docks)
-        self._shipped_layout = self.saveState(LAYOUT_VERSION)
         self._restore_layout()
 
     # Making
@@ -380,7 +379,6 @@ class MainWindow(QMainWindow):
     # Layout and look
 
     def reset_layout(self) -> None:
-        self.restoreState(self._shipped_layout, LAYOUT_VERSION)
         place_docks(self, self.docks)
         self.splitter.setSizes([500, 500])
 

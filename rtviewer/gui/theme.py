@@ -177,7 +177,8 @@ def style_sheet(theme: Theme) -> str:
     QMainWindow::separator:hover {{ background: {theme.accent}; }}
     QSplitter::handle {{ background: {theme.window}; }}
     QSplitter::handle:hover {{ background: {theme.accent}; }}
-    QDockWidget {{ font-weight: 600; }}
+    QDockWidget {{ font-weight: 600; titlebar-close-icon: url("{icon_path(f"dock-close-{theme.name}.svg")}");
+        titlebar-normal-icon: url("{icon_path(f"dock-float-{theme.name}.svg")}"); }}
     QDockWidget::title {{ background: {theme.raised}; padding: 4px 8px; }}
     QHeaderView::section {{ background: {theme.raised}; color: {theme.muted}; border: none; padding: 3px 6px;
         border-right: 1px solid {theme.border}; }}

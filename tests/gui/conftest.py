@@ -101,6 +101,7 @@ def is_complete(window) -> bool:
         window.is_settled
         and shown is not None
         and shown.is_complete
+        and shown.world is window.session.world
         and shown.camera == state.camera
         and shown.rays == state.rays
         and (shown.width, shown.height) == window.trace_view.device_size()

@@ -279,7 +279,7 @@ def test_the_read_out_shows_the_picked_ray_while_nothing_is_hovered(cornell, qtb
     drag(window.structure_view.view, QPoint(60, 15))
     settle(window, qtbot)
     assert read_out.values["Pixel"].text() == f"{x},{y}"
-    assert f"pixel {x},{y}, camera moved since" in window.ray_log.ray.text()
+    assert f"pixel {x},{y} (camera moved)" in window.ray_log.ray.text()
     window.session.log_ray((0.0, 1.0, 9.0), (0.0, 0.0, -1.0))
     qtbot.waitUntil(lambda: "typed ray" in window.ray_log.ray.text(), timeout=20_000)
     assert read_out.values["Pixel"].text() == "typed"

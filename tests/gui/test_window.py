@@ -10,13 +10,14 @@ import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QDockWidget
+from PySide6.QtWidgets import QApplication, QDockWidget, QTabBar
 
 from rtviewer.dxr.flags import RayFlag
 from rtviewer.dxr.profile import Tier
 from rtviewer.errors import CancelledError
 from rtviewer.gui.actions import ACTIONS, ShortcutDialog
 from rtviewer.gui.app import install_exception_hooks, make_window, open_settings
+from rtviewer.gui.docks import BOTTOM, PANES
 from rtviewer.gui.screenshot import grab_window
 from rtviewer.gui.theme import DARK, LIGHT, ThemeChoice
 from rtviewer.session.jobs import Lane
@@ -47,6 +48,25 @@ def test_a_layout_of_another_version_is_not_restored(window, settings, tmp_path)
     second.show()
     assert second.docks["build"].isVisible()
     second.close()
+
+
+def test_no_tab_bar_is_left_behind(window, qtbot):
+    def bars() -> list[int]:
+        qtbot.wait(50)
+        return sorted(bar.count() for bar in window.findChildren(QTabBar) if bar.count())
+
+    groups = [2, sum(spec.area == BOTTOM for spec in PANES)]
+    assert bars() == groups
+    window.docks["memory"].setFloating(True)
+    window.docks["build"].hide()
+    window.reset_layout()
+    assert bars() == groups
+    assert window.docks["build"].isVisible()
+    assert not window.docks["memory"].isFloating()
+
+
+def test_the_window_is_no_wider_than_asked_for(window):
+    assert window.minimumSizeHint().width() <= 1280
 
 
 def test_every_dock_and_tool_bar_has_a_name(window):

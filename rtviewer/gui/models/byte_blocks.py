@@ -28,6 +28,7 @@ from rtviewer.dxr.layouts import (
     TOOLS_VISUALIZATION_HEADER,
 )
 from rtviewer.gui.models.byte_fields import Block, Meaning, Span
+from rtviewer.gui.widgets.text import format_count
 
 MAX_DESC_BLOCKS = 4096
 """Geometries listed one by one; a union's members are chosen per geometry, so each is a block of its own."""
@@ -75,7 +76,13 @@ def decode_blocks(data: NDArray[np.uint8], base_address: int) -> list[Block | Sp
     row = data[: head.itemsize].view(head)[0]
     count, offset = int(row["NumDescs"]), head.itemsize
     blocks: list[Block | Span] = [
-        Block("Header", 0, head, 1, {"Type": _enum(AccelerationStructureType), "NumDescs": lambda n: f"{n:,} descs"})
+        Block(
+            "Header",
+            0,
+            head,
+            1,
+            {"Type": _enum(AccelerationStructureType), "NumDescs": lambda n: format_count(int(n), "desc")},
+        )
     ]
     if int(row["Type"]) == AccelerationStructureType.TOP_LEVEL:
         return [*blocks, Block("InstanceDesc", offset, INSTANCE_DESC, count, INSTANCE_MEANINGS)]

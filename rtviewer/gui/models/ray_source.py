@@ -23,4 +23,4 @@ class RaySource:
         pixel = self.pixel_of(log)
         if pixel is None:
             return "typed ray"
-        return f"pixel {pixel[0]},{pixel[1]}" + ("" if log.pixel is not None else ", camera moved since")
+        return f"pixel {pixel[0]},{pixel[1]}" + ("" if log.pixel is not None else " (camera moved)")

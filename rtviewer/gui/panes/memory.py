@@ -13,7 +13,7 @@ from rtviewer.gui.panes.pane import Pane, PaneContext, label
 from rtviewer.gui.theme import Theme, monospaced
 from rtviewer.gui.widgets.address_map import AddressMap, Allocation
 from rtviewer.gui.widgets.table import fit_columns, make_table
-from rtviewer.gui.widgets.text import format_bytes
+from rtviewer.gui.widgets.text import format_bytes, format_count
 from rtviewer.session.document import TOP_LEVEL, Document
 from rtviewer.session.events import CopyMade, DocumentChanged
 
@@ -59,12 +59,15 @@ def memory_columns(document: Document, allocations: list[Allocation]) -> list[Co
         count = references.get(allocation.address, 0)
         if allocation.kind == "top":
             held = len([address for address in references if address in used])
-            lost = f", {stray:,} instances refer to nothing (BLD-10)" if stray else ""
-            words.append(f"refers to {held:,} bottom levels by {sum(references.values()):,} instances{lost}")
+            lost = f", {format_count(stray, 'instance')} without a structure there (BLD-10)" if stray else ""
+            instances = format_count(sum(references.values()), "instance")
+            words.append(f"refers to {format_count(held, 'bottom level')} by {instances}{lost}")
         elif allocation.kind == "copy":
             words.append("referred to by nothing: a copy")
         else:
-            words.append(f"referred to by {count:,} instances of the TLAS" if count else "referred to by nothing")
+            words.append(
+                f"referred to by {format_count(count, 'instance')} of the TLAS" if count else "referred to by nothing"
+            )
 
     def numbers(values: list[int]) -> np.ndarray:
         return np.array(values, np.int64)
@@ -132,8 +135,8 @@ class MemoryPane(Pane):
             copies = sum(1 for a in self.allocations if a.kind == "copy")
             size = format_bytes(sum(a.size for a in self.allocations))
             span = format_bytes(self.allocations[-1].end - self.allocations[0].address)
-            text = f"{len(self.allocations):,} structures, {size} in {span} of addresses"
-            self.total.setText(text + (f", {copies} of them copies" if copies else ""))
+            text = f"{format_count(len(self.allocations), 'structure')}, {size} in {span} of addresses"
+            self.total.setText(text + (f", {format_count(copies, 'copy', 'copies')} among them" if copies else ""))
         self._show_buttons()
 
     def _row(self) -> int:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QLabel, QWidget
 
 from rtviewer.gui.theme import Appearance, Theme
@@ -61,17 +60,19 @@ class ComputedPane(Pane):
         super().__init__(context, parent)
         self._own = context.make_background()
         self._is_stale = True
+        self._is_seen = False
         self._newest = 0
 
     def invalidate(self) -> None:
         """What is shown is out of date: make it anew, now or when the pane is next seen."""
         self._is_stale = True
-        if self.isVisible():
+        if self._is_seen:
             self._refresh()
 
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        if self._is_stale:
+    def set_seen(self, is_seen: bool) -> None:
+        """Told by the dock: a pane behind another tab counts as visible for Qt."""
+        self._is_seen = is_seen
+        if is_seen and self._is_stale:
             self._refresh()
 
     def _refresh(self) -> None:

@@ -8,6 +8,8 @@ import numpy as np
 from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtWidgets import QScrollArea, QSplitter, QStackedLayout, QVBoxLayout, QWidget
 
+from rtviewer.accel.structure import Structure
+from rtviewer.dxr.flags import CopyMode
 from rtviewer.gui.binding import follow, listen, quiet
 from rtviewer.gui.models.numpy_table import Column, NumpyTableModel
 from rtviewer.gui.panes.pane import ComputedPane, PaneContext, label
@@ -21,13 +23,12 @@ from rtviewer.session.records import CopyRecord, SizeRow
 from rtviewer.session.state import State
 
 EMPTY = "Nothing is open.\nOpen a scene: all sizes of its structures, and what each copy mode would take, appear here."
-NO_COMPACTION = "needs ALLOW_COMPACTION at the build (POST-4)"
 FIELDS = (
     ("Prebuild", "result_max", "ResultDataMaxSizeInBytes: what the build may need, known from counts alone (PRE-1)"),
     ("Scratch", "scratch", "ScratchDataSizeInBytes of a build"),
-    ("Update scratch", "update_scratch", "UpdateScratchDataSizeInBytes; 0 without ALLOW_UPDATE"),
+    ("Update scratch", "update_scratch", "UpdateScratchDataSizeInBytes; 0 where the build does not allow updates"),
     ("Current", "current", "CurrentSizeInBytes: bytes of the structure as it is"),
-    ("Compacted", "compacted", f"CompactedSizeInBytes: what COMPACT leaves; {NO_COMPACTION}"),
+    ("Compacted", "compacted", "CompactedSizeInBytes: what COMPACT leaves; told where the build allows it (POST-4)"),
     ("Serialized", "serialized", "SerializedSizeInBytes: 56, 8 for each pointer, and the payload (SER-2)"),
     ("Decoded", "decoded", "DecodedSizeInBytes: header, descs and data of the tools-visualization buffer (VIS-15)"),
 )
@@ -66,10 +67,13 @@ def section_bars(sections: dict[str, int]) -> list[Bar]:
     ]
 
 
-def compaction_text(row: SizeRow, used: int) -> str:
+def compaction_text(row: SizeRow, structure: Structure) -> str:
     """Before and after compaction, or why there is none."""
+    from rtviewer.session.copies import check_copy
+
     if row.compacted is None:
-        return f"Compaction {NO_COMPACTION}; {used:,} of {row.current:,} bytes are in use."
+        reasons = "; ".join(str(found) for found in check_copy(structure, CopyMode.COMPACT))
+        return f"No compaction: {reasons}. {structure.used_size:,} of {row.current:,} bytes are in use."
     change = format_change(row.compacted, row.current) or "nothing to gain"
     return f"Compaction: {row.current:,} bytes before, {row.compacted:,} after ({change})."
 
@@ -95,7 +99,7 @@ class SizesPane(ComputedPane):
         splitter.setChildrenCollapsible(False)
         splitter.addWidget(self.table)
         splitter.addWidget(self._charts())
-        splitter.setSizes([560, 360])
+        splitter.setSizes([500, 420])
         self.stack = QStackedLayout(self)
         self.stack.addWidget(self.empty)
         self.stack.addWidget(splitter)
@@ -156,11 +160,11 @@ class SizesPane(ComputedPane):
         structure, document = self.session.state.selection.structure, self.session.document
         if self._world is None or document is None or not structure + 1 < len(self.rows):
             return
-        row, bytes_ = self.rows[structure + 1], self._world.structure(structure)
+        row, of = self.rows[structure + 1], self._world.structure(structure)
         self.heading.setText(row.name)
         self.sizes.set_bars(size_bars(row, [c for c in document.copies if c.structure == structure]))
-        self.compaction.setText(compaction_text(row, bytes_.used_size))
-        self.sections.set_bars(section_bars(bytes_by_section(bytes_)))
+        self.compaction.setText(compaction_text(row, of))
+        self.sections.set_bars(section_bars(bytes_by_section(of)))
 
     def retint(self, theme: Theme) -> None:
         self.model.set_number_font(monospaced())

@@ -19,14 +19,18 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from rtviewer.dxr.flags import BuildFlag
+from rtviewer.accel.structure import Structure
+from rtviewer.dxr.flags import BuildFlag, members
+from rtviewer.dxr.profile import Profile
+from rtviewer.dxr.rules import check_update_flags
 from rtviewer.gui.binding import follow, listen, quiet, show_choice
 from rtviewer.gui.models.numpy_table import Column, NumpyTableModel
 from rtviewer.gui.panes.pane import Pane, PaneContext, label
 from rtviewer.gui.theme import Theme, monospaced
 from rtviewer.gui.widgets.table import FittingTable, make_table
 from rtviewer.gui.widgets.text import format_bytes, format_significant
-from rtviewer.session.events import DocumentChanged, Refusal
+from rtviewer.session.events import DocumentChanged, JobEnded, Refusal
+from rtviewer.session.jobs import Lane
 from rtviewer.session.records import UpdateKind, UpdateRecord
 from rtviewer.session.state import State
 
@@ -34,8 +38,8 @@ EMPTY = "Nothing is open.\nOpen a scene (scenes/wave is made for it) to deform a
 STEPS = 100
 """Slider steps of a full turn."""
 KINDS = (
-    (UpdateKind.UPDATE_IN_PLACE, "PERFORM_UPDATE with source and destination the same (UPD-2)"),
-    (UpdateKind.UPDATE_TO_NEW, "PERFORM_UPDATE to another address; the source stays as it is"),
+    (UpdateKind.UPDATE_IN_PLACE, "An update whose source and destination are the same (UPD-2)"),
+    (UpdateKind.UPDATE_TO_NEW, "An update to another address; the source stays as it is"),
     (UpdateKind.REBUILD, "A build of the deformed mesh with the same flags: what an update is measured against"),
 )
 SYMBOLS = {"as built": "o", "update in place": "t", "update to new": "s", "rebuild": "d"}
@@ -63,6 +67,16 @@ def update_columns(records: list[UpdateRecord]) -> list[Column]:
         Column("Depth", column([r.depth for r in records]), "Levels of nodes"),
         Column("Address", column([r.address for r in records]), "Where the result lives", lambda v: f"0x{v:X}"),
     ]  # fmt: skip
+
+
+def missing_flag(structure: Structure, profile: Profile) -> BuildFlag | None:
+    """The build flag without which the rules forbid an update of this structure; None when nothing is missing."""
+    if not check_update_flags(structure.build_flags, structure.type, profile):
+        return None
+    for flag in map(BuildFlag, members(BuildFlag)):
+        if not check_update_flags(structure.build_flags | flag, structure.type, profile):
+            return flag
+    return None
 
 
 class UpdateChart(pg.GraphicsLayoutWidget):
@@ -116,6 +130,8 @@ class UpdatesPane(Pane):
 
     def __init__(self, context: PaneContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
+        self._is_ahead = False
+        """Whether the user asked for a step that has not ended: the slider then stays where the user put it."""
         self.model = NumpyTableModel(self)
         self.model.explains_rows = True
         self.table = FittingTable(IMPORTANCE)
@@ -130,7 +146,7 @@ class UpdatesPane(Pane):
         self.stack = QStackedLayout(self)
         self.stack.addWidget(self.empty)
         self.stack.addWidget(splitter)
-        listen(self, self.session, {DocumentChanged: self._document_changed})
+        listen(self, self.session, {DocumentChanged: self._document_changed, JobEnded: self._job_ended})
         follow(self, self.session.store, {"selection"}, self._select)
         self._document_changed(DocumentChanged(self.session.document))
         self.follow_theme()
@@ -157,7 +173,7 @@ class UpdatesPane(Pane):
         self.step.clicked.connect(self._apply)
         self.message = label("", "refusal", wrap=True)
         self.message.hide()
-        self.allow = QPushButton("Rebuild with ALLOW_UPDATE")
+        self.allow = QPushButton("Rebuild")
         self.allow.clicked.connect(self._rebuild_updatable)
         self.allow.hide()
         box = QWidget()
@@ -195,6 +211,11 @@ class UpdatesPane(Pane):
         self.allow.hide()
         self._show_records()
 
+    def _job_ended(self, event: JobEnded) -> None:
+        if event.lane is Lane.COPY:
+            self._is_ahead = False
+            self._show_amount()
+
     def _select(self, state: State) -> None:
         if state.selection.structure >= 0 and state.selection.structure != self.structure.currentData():
             show_choice(self.structure, state.selection.structure)
@@ -214,8 +235,8 @@ class UpdatesPane(Pane):
 
     def _show_amount(self) -> None:
         """The slider where the mesh is."""
-        if self.amount.isSliderDown():
-            return  # the user is ahead of the steps
+        if self._is_ahead or self.amount.isSliderDown():
+            return
         records = self._records()
         amount = records[-1].amount if records else 0.0
         with quiet(self.amount):
@@ -235,18 +256,23 @@ class UpdatesPane(Pane):
         kind = UpdateKind(self.kind.currentData())  # Qt keeps a plain str of it
         outcome = self.session.deform(index, self.amount.value() / STEPS, kind)
         is_refused = isinstance(outcome, Refusal)
+        self._is_ahead = not is_refused
         if is_refused:
             self._show_amount()
         self.message.setText(outcome.text if is_refused else "")
         self.message.setVisible(is_refused)
-        self.allow.setVisible(is_refused and self._lacks_update())
-
-    def _lacks_update(self) -> bool:
-        world, index = self.session.world, self.structure.currentData()
-        return world is not None and not world.blases[index].build_flags & BuildFlag.ALLOW_UPDATE
+        world = self.session.world
+        flag = missing_flag(world.blases[index], self.session.state.profile) if is_refused and world else None
+        self.allow.setVisible(flag is not None)
+        if flag is not None:
+            self.allow.setText(f"Rebuild with {flag.name}")
 
     def _rebuild_updatable(self) -> None:
-        refusal = self.session.set_build_flag("blas", BuildFlag.ALLOW_UPDATE, True)
+        world, index = self.session.world, self.structure.currentData()
+        flag = missing_flag(world.blases[index], self.session.state.profile) if world is not None else None
+        if flag is None:
+            return
+        refusal = self.session.set_build_flag("blas", flag, True)
         if refusal is None:
             self.session.rebuild()
         else:

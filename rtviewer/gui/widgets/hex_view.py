@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QRect, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
@@ -12,6 +12,9 @@ from rtviewer.gui.theme import Theme, monospaced
 
 WIDEST, NARROWEST = 16, 8
 """Bytes a row: as many as have room."""
+KEYS = (
+    Qt.Key.Key_Home, Qt.Key.Key_End, Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown,
+)  # fmt: skip
 _PRINTABLE = bytes(range(32, 127))
 
 
@@ -137,6 +140,15 @@ class HexView(QAbstractScrollArea):
         at = self.byte_at(int(event.position().x()), int(event.position().y()))
         if at >= 0:
             self.clicked.emit(at)
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and event.key() in KEYS:
+            event.accept()  # the window has a shortcut on Home; here it scrolls
+            return True
+        return super().event(event)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        event.accept()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         bar = self.verticalScrollBar()

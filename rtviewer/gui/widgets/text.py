@@ -17,6 +17,11 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds * 1e3:,.1f} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
 
+def format_count(count: int, noun: str, plural: str = "") -> str:
+    """``1 instance``, ``2,048 instances``; ``plural`` where it is not the noun with an s."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def format_significant(value: float, digits: int = 3) -> str:
     """Rounded to so many digits, written out where that is short: ``1,060``, ``0.0312``, else ``1.06e7``."""
     if value == 0:

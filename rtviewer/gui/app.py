@@ -165,6 +165,7 @@ def run(
     window.show()
 
     def start() -> None:
+        window.show_panes(panes)  # again: Qt may forget what was raised among tabs that were never shown
         window.session.warm_up()
         if path is not None:
             window.open_file(path)

@@ -108,8 +108,8 @@ class FileFormatError(RtviewerError):
         self.expected, self.found = expected, found
         place = f" at byte {offset}" if offset is not None else ""
         place += f", {field}" if field else ""
-        detail = f": expected {expected}, found {found}" if expected is not None or found is not None else ""
-        super().__init__(f"{path}{place}: {message}{detail}")
+        facts = [f"{word} {value}" for word, value in (("expected", expected), ("found", found)) if value is not None]
+        super().__init__(f"{path}{place}: {message}{': ' if facts else ''}{', '.join(facts)}")
 
 
 class DamagedBytesError(InvalidInputError, FileFormatError):

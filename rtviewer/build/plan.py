@@ -17,6 +17,12 @@ NOT_IN_A_PLAIN_BUILD: dict[BuildFlag, str] = {
 }
 """Flags that a plain build cannot honour; asking for one is refused, and controls for them say why."""
 
+WITHOUT_EFFECT: dict[BuildFlag, str] = dict.fromkeys(
+    (BuildFlag.ALLOW_OMM_LINKAGE_UPDATE, BuildFlag.ALLOW_DISABLE_OMMS),
+    "opacity micromaps are not supported, so the flag would have no effect",
+)
+"""Flags that a build call takes as legal and that change nothing yet; build settings do not offer them."""
+
 
 class Method(IntEnum):
     """How ranges are cut; numbers of ``kernels.cuts``."""

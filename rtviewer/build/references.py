@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rtviewer.accel.layout import ID_DEGENERATE, ID_NO_DUPLICATE, ID_OPAQUE
 from rtviewer.accel.structure import Structure
+from rtviewer.build.input_arrays import check_geometry_arrays, check_instance_arrays
 from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, InstanceInputs, TrianglesGeometry
 from rtviewer.dxr.flags import GeometryFlag, InstanceFlag
 from rtviewer.dxr.limits import (
@@ -17,6 +18,7 @@ from rtviewer.dxr.limits import (
     MAX_GEOMETRIES_PER_BOTTOM_LEVEL_ACCELERATION_STRUCTURE,
     MAX_INSTANCE_CONTRIBUTION_TO_HIT_GROUP_INDEX,
     MAX_INSTANCE_ID,
+    MAX_INSTANCE_MASK,
     MAX_INSTANCES_PER_TOP_LEVEL_ACCELERATION_STRUCTURE,
     MAX_PRIMITIVES_PER_BOTTOM_LEVEL_ACCELERATION_STRUCTURE,
 )
@@ -86,13 +88,18 @@ def _indices_in_range(geometry: TrianglesGeometry, index: int) -> list[Violation
     """GEO-4."""
     if geometry.indices is None or not len(geometry.indices):
         return []
-    largest = int(geometry.indices.max())
+    field = f"Inputs.pGeometryDescs[{index}].Triangles.IndexBuffer"
+    section = "D3D12_RAYTRACING_GEOMETRY_TRIANGLES_DESC"
+    smallest, largest = int(geometry.indices.min()), int(geometry.indices.max())
+    if smallest < 0:
+        triangle = int(np.flatnonzero((geometry.indices < 0).any(1))[0])
+        text = f"triangle {triangle} uses a negative index; indices count from 0"
+        return [violation("GEO-4", text, field=field, value=smallest, section=section)]
     if largest < len(geometry.vertices):
         return []
     triangle = int(np.flatnonzero((geometry.indices >= len(geometry.vertices)).any(1))[0])
     text = f"triangle {triangle} uses index {largest} or another beyond the last vertex ({len(geometry.vertices) - 1})"
-    field = f"Inputs.pGeometryDescs[{index}].Triangles.IndexBuffer"
-    return [violation("GEO-4", text, field=field, value=largest, section="D3D12_RAYTRACING_GEOMETRY_TRIANGLES_DESC")]
+    return [violation("GEO-4", text, field=field, value=largest, section=section)]
 
 
 def _nan_violation(geometry: int, primitive: int) -> Violation:
@@ -114,6 +121,7 @@ def primitive_references(
 
     Raises InvalidInputError with every violation found.
     """
+    require(check_geometry_arrays(inputs), CALL)
     require(check_blas(inputs, profile), CALL)
     require(
         [
@@ -201,8 +209,9 @@ class InstanceReferences:
 def check_instances(
     instances: InstanceInputs, blases: Mapping[int, Structure], profile: Profile = DEFAULT_PROFILE
 ) -> list[Violation]:
-    """Rules LIM-3, LIM-4, IF-1, IF-2, ALIGN-1, BLD-10, INST-6, and INST-5 as a warning."""
-    found: list[Violation] = []
+    """Rules LIM-3, LIM-4, IF-1, IF-2, ALIGN-1, BLD-10, INST-6; INST-1 and ERR-5 alone when arrays are not as stated."""
+    if found := check_instance_arrays(instances):
+        return found
     count = len(instances)
     if count > MAX_INSTANCES_PER_TOP_LEVEL_ACCELERATION_STRUCTURE:
         found.append(
@@ -214,12 +223,14 @@ def check_instances(
     for name, values, limit in (
         ("InstanceID", instances.instance_id, MAX_INSTANCE_ID),
         ("InstanceContributionToHitGroupIndex", instances.contribution, MAX_INSTANCE_CONTRIBUTION_TO_HIT_GROUP_INDEX),
+        ("InstanceMask", instances.mask, MAX_INSTANCE_MASK),
+        ("Flags", instances.flags, 0xFF),
     ):
-        for i in np.flatnonzero(values > limit)[:8]:
+        for i in np.flatnonzero((values < 0) | (values > limit))[:8]:
             found.append(
                 violation(
                     "LIM-4",
-                    f"{name} must be below 2^24",
+                    f"{name} must be from 0 to {limit}",
                     field=f"InstanceDescs[{i}].{name}",
                     value=values[i],
                     section=section,

@@ -12,6 +12,7 @@ from rtviewer.accel.encode import seal, set_header
 from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.structure import Structure, aligned_bytes
 from rtviewer.build.builder import instance_descs, write_instance_leaves
+from rtviewer.build.input_arrays import check_geometry_arrays, check_instance_arrays
 from rtviewer.build.leaves import corner_tables, primitive_bounds, update_records, write_geometries
 from rtviewer.build.references import PrimitiveReferences, instance_references, primitive_references
 from rtviewer.dxr.descs import BlasInputs, InstanceInputs
@@ -43,6 +44,7 @@ def update_blas(
     violations = check_build_flags(
         flags | BuildFlag.PERFORM_UPDATE, source.type, profile, source_flags=source.build_flags
     )
+    require(check_geometry_arrays(inputs), CALL)
     require([*violations, *check_blas_update(source, inputs)], CALL)
     references = primitive_references(inputs, profile, keep_degenerate=True)
     require(_check_activity(source, references), CALL)
@@ -146,6 +148,7 @@ def update_tlas(
     violations = check_build_flags(
         flags | BuildFlag.PERFORM_UPDATE, source.type, profile, source_flags=source.build_flags
     )
+    require(check_instance_arrays(instances), CALL)
     require([*violations, *check_tlas_update(source, instances)], CALL)
     references = instance_references(instances, blases, profile)
     target = _copy(source, name, address)

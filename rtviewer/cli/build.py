@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rtviewer.cli.options import build_options, output_options, profile_options, source_options
-from rtviewer.cli.output import bytes_text, print_json, print_table, progress_bar, seconds_text
+from rtviewer.cli.options import OutputPath, build_options, output_options, profile_options, source_options
+from rtviewer.cli.output import bytes_text, print_json, print_line, print_table, progress_bar, seconds_text
 from rtviewer.dxr.flags import BuildFlag, format_flags
 from rtviewer.dxr.profile import Profile
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command("build")
 @source_options
 @build_options
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Capture to write: .rtcap, or a folder.")
+@click.option("-o", "--output", type=OutputPath(), help="Capture to write: .rtcap, or a folder.")
 @output_options
 @profile_options
 def command(
@@ -51,9 +51,9 @@ def command(
         return
     _print(rows)
     for problem in document.problems:
-        click.echo(f"{problem.severity}: {problem.text}")
+        print_line(f"{problem.severity}: {problem.text}")
     if output is not None:
-        click.echo(f"wrote {output}")
+        print_line(f"wrote {output}")
 
 
 def structure_row(world: World, index: int) -> dict[str, Any]:
@@ -106,4 +106,4 @@ def _print(rows: list[dict[str, Any]]) -> None:
         left=3,
     )  # fmt: skip
     total = sum(row["current_size"] for row in rows)
-    click.echo(f"{len(rows):,} structures, {bytes_text(total)}, {seconds_text(sum(row['seconds'] for row in rows))}")
+    print_line(f"{len(rows):,} structures, {bytes_text(total)}, {seconds_text(sum(row['seconds'] for row in rows))}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rtviewer.cli.options import output_options, profile_options
-from rtviewer.cli.output import print_json, print_table, progress_bar
+from rtviewer.cli.output import print_json, print_line, print_table, progress_bar
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 
 if TYPE_CHECKING:
@@ -87,4 +87,4 @@ def _print(report: ConformanceReport) -> None:
         rows.append((scene["name"], "; ".join(notes), scene["rays"], scene["compared"], wrong))
     print_table("", ("scene", "notes", "rays", "compared", "mismatches"), rows, left=2)
     compared = sum(scene["compared"] for scene in scenes)
-    click.echo(f"{report.mismatches:,} mismatches in {compared:,} compared rays of {len(scenes)} scenes")
+    print_line(f"{report.mismatches:,} mismatches in {compared:,} compared rays of {len(scenes)} scenes")

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rtviewer.cli.options import build_options, output_options, profile_options, refuse_build_flags, source_options
-from rtviewer.cli.output import bytes_text, print_json, print_table, progress_bar
+from rtviewer.cli.options import (
+    OutputPath,
+    build_options,
+    output_options,
+    profile_options,
+    refuse_build_flags,
+    source_options,
+)
+from rtviewer.cli.output import bytes_text, print_json, print_line, print_table, progress_bar
 from rtviewer.dxr.flags import BuildFlag
 from rtviewer.dxr.profile import Profile
 
@@ -22,7 +29,7 @@ MODES = ("clone", "compact", "visualization-decode", "serialize", "deserialize")
 @source_options
 @click.option("--mode", type=click.Choice(MODES), required=True, help="D3D12's copy mode.")
 @click.option("--structure", metavar="NAME", help="Only this one, by name or number; TLAS is the top level.")
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="What to write, see above.")
+@click.option("-o", "--output", required=True, type=OutputPath(), help="What to write, see above.")
 @build_options
 @output_options
 @profile_options
@@ -52,7 +59,7 @@ def command(
         return
     _print(rows)
     for path in written:
-        click.echo(f"wrote {path}")
+        print_line(f"wrote {path}")
 
 
 def _print(rows: list[CopyRow]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 import sys
@@ -41,7 +40,12 @@ PROBE_SECONDS = 30
 @output_options
 @profile_options
 def command(warm_up: bool, as_json: bool, profile: Profile) -> int:
-    """Say what this machine offers: versions, OpenGL, threads, kernel cache; exit code 1 when something is missing."""
+    """Say what this machine offers: versions, OpenGL, threads, kernel cache.
+
+    Exit code 1 when a package is not installed (OpenEXR may be missing), or when there is a display and OpenGL does
+    not work on it. Without a display OpenGL is only reported: the commands other than view do not need it.
+    """
+    from rtviewer.gui.display import display_problem
     from rtviewer.session.jobs import default_threads
 
     if warm_up:
@@ -49,6 +53,7 @@ def command(warm_up: bool, as_json: bool, profile: Profile) -> int:
 
         with progress_bar() as progress:
             compile_kernels(progress)
+    no_display = display_problem()
     report: dict[str, Any] = {
         "python": platform.python_version(),
         "system": platform.platform(),
@@ -60,7 +65,7 @@ def command(warm_up: bool, as_json: bool, profile: Profile) -> int:
             "ray_flags": format_flags(profile.known_ray_flags),
         },
         "versions": {name: installed_version(name) for name in PACKAGES},
-        "opengl": opengl(),
+        "opengl": opengl(no_display),
         "kernel_cache": kernel_cache(),
     }
     if as_json:
@@ -68,7 +73,8 @@ def command(warm_up: bool, as_json: bool, profile: Profile) -> int:
     else:
         _print(report)
     needed = [name for name in PACKAGES if name != "OpenEXR"]
-    return 1 if any(report["versions"][name] is None for name in needed) else 0
+    is_missing = any(report["versions"][name] is None for name in needed)
+    return 1 if is_missing or (no_display is None and not report["opengl"]["available"]) else 0
 
 
 def installed_version(package: str) -> str | None:
@@ -78,10 +84,12 @@ def installed_version(package: str) -> str | None:
         return None
 
 
-def opengl() -> dict[str, Any]:
-    """What OpenGL says in a child process; ``available`` False with the reason when it fails."""
+def opengl(no_display: str | None) -> dict[str, Any]:
+    """What OpenGL says in a child process; ``available`` False with the reason when it fails or has no display."""
     import json
 
+    if no_display:
+        return {"available": False, "reason": f"no display: {no_display}"}
     try:
         done = subprocess.run(
             [sys.executable, "-c", OPENGL_PROBE], capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
@@ -93,10 +101,16 @@ def opengl() -> dict[str, Any]:
             return {"available": True, **json.loads(done.stdout)}
         except ValueError:
             return {"available": False, "reason": "the OpenGL check printed something else than its answer"}
-    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-    has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    reason = lines[-1] if lines else f"the check ended with code {done.returncode}"
-    return {"available": False, "reason": reason if has_display or os.name != "posix" else f"no display ({reason})"}
+    return {"available": False, "reason": failure_reason(done.stderr, done.returncode)}
+
+
+def failure_reason(printed: str, code: int) -> str:
+    """The cause in what a failed check printed: of a traceback its last line, else everything but Qt's advice."""
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    if any(line.startswith("Traceback") for line in lines):
+        return lines[-1]
+    told = [line for line in lines if not line.startswith(("This application failed to start", "Available platform"))]
+    return "; ".join(told) or f"the check ended with code {code}"
 
 
 def kernel_cache() -> dict[str, Any]:

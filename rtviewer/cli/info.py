@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from rtviewer.cli.options import output_options, profile_options, source_options
-from rtviewer.cli.output import bytes_text, number_text, print_facts, print_json, print_table
+from rtviewer.cli.output import bytes_text, number_text, print_facts, print_json, print_line, print_table
 from rtviewer.dxr.profile import Profile
 from rtviewer.scene.scene import Scene
 
@@ -36,7 +36,7 @@ def command(source: str, files: dict[str, Any], as_json: bool, profile: Profile)
     else:
         _print_dump(contents)
     for warning in contents.get("warnings", contents.get("problems", ())):
-        click.echo(f"warning: {warning}")
+        print_line(f"warning: {warning}")
 
 
 def _print_scene(scene: Scene, counts: dict[str, Any]) -> None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
+from rtviewer.cli.output import print_line
 from rtviewer.errors import CancelledError, RtviewerError
 
 COMMANDS: dict[str, str] = {
@@ -84,9 +86,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(words: list[str]) -> int:
     """Run the command line; returns the exit code. ``--debug`` is taken wherever it stands."""
+    sys.stdout = sys.stdout or _nowhere()  # None when who started us closed them
+    sys.stderr = sys.stderr or _nowhere()
     debug = "--debug" in words
-    words = spread_blas([word for word in words if word != "--debug"])
     try:
+        words = spread_blas([word for word in words if word != "--debug"])
         result: Any = cli.main(words, prog_name="rtviewer", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
@@ -94,9 +98,9 @@ def run(words: list[str]) -> int:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt, CancelledError):
         return _report("interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our output went away; without this, closing stdout at exit would complain once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit):
+        # The reader of our output went away. click and rich make SystemExit of that; nothing here raises one.
+        _drop_output()
         return 0
     except click.ClickException as error:
         if debug:
@@ -107,28 +111,82 @@ def run(words: list[str]) -> int:
             raise
         return _report(str(error), USER_MISTAKE)
     except Exception as error:
+        if unwritten := _output_error(error):
+            _drop_output()
         if debug:
             raise
+        if unwritten:
+            return _report(unwritten, USER_MISTAKE)
         text = f"internal error, {type(error).__name__}: {error} (--debug shows where)"
         return _report(text, OWN_MISTAKE)
 
 
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")
+
+
+def _output_error(error: Exception) -> str:
+    """What to say when what is printed cannot be written; empty for any other error. Those of files name the file."""
+    if not isinstance(error, OSError) or error.errno is None or error.filename is not None:
+        return ""
+    return f"cannot write the output: {error.strerror}"
+
+
+def _drop_output() -> None:
+    """Let what is still to be printed go nowhere; else closing stdout at exit would complain once more."""
+    with suppress(OSError, ValueError):  # a stdout that is no file has nothing to drop
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
 def spread_blas(words: list[str]) -> list[str]:
-    """``SOURCE --blas A B C`` as ``SOURCE --blas A --blas B --blas C``; only where SOURCE stands before the options,
-    because it could not be told from a file otherwise."""
-    if len(words) < 2 or words[1].startswith("-"):
+    """``--blas A B C`` as ``--blas A --blas B --blas C``, up to the next option.
+
+    SOURCE is the word that belongs to no option; without one it is the last file of the last ``--blas`` that has more
+    than one.
+    """
+    if "--blas" not in words:
         return words
+    name = words[0] if words[0] in COMMANDS else "view"
+    with_value = _options_with_value(name)
+    has_source = False
+    groups: list[list[str]] = []  # the words in order: "--blas" with its files, other options with their value, others
+    for number, word in enumerate(words):
+        last = groups[-1] if groups else [""]
+        if word == "--" and last[0] not in with_value - {"--blas"}:
+            groups.append(words[number:])
+            has_source = has_source or number + 1 < len(words)
+            break
+        if last[0] in with_value and len(last) == 1:
+            last.append(word)
+        elif word.startswith("-"):
+            groups.append([word])
+        elif last[0] == "--blas":
+            last.append(word)
+        else:
+            groups.append([word])
+            has_source = has_source or number > 0 or word not in COMMANDS
+    several = [group for group in groups if group[0] == "--blas" and len(group) > 2]
+    if several and not has_source:
+        groups.insert(groups.index(several[-1]) + 1, [several[-1].pop()])
     spread: list[str] = []
-    is_inside = False
-    for word in words:
-        if word.startswith("-"):
-            is_inside = word == "--blas"
-        elif is_inside and spread[-1] != "--blas":
-            spread.append("--blas")
-        spread.append(word)
+    for group in groups:
+        if group[0] == "--blas" and len(group) > 1:
+            spread += [word for file in group[1:] for word in ("--blas", file)]
+        else:
+            spread += group
     return spread
 
 
+def _options_with_value(name: str) -> set[str]:
+    """Every spelling of a command's options that take the word after them."""
+    command: click.Command = import_module(f"rtviewer.cli.{name}").command
+    options = [option for option in command.params if isinstance(option, click.Option) and not option.is_flag]
+    return {spelling for option in options for spelling in option.opts}
+
+
 def _report(text: str, code: int) -> int:
-    click.echo(f"rtviewer: {' '.join(text.split())}", err=True)
+    with suppress(OSError):  # nobody reads stderr either
+        print_line(f"rtviewer: {' '.join(text.split())}", err=True)
     return code

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 from enum import IntEnum, IntFlag
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -12,8 +14,11 @@ import click
 from rtviewer.dxr.flags import BuildFlag, RayFlag, parse_flags
 from rtviewer.dxr.profile import Profile, Tier
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.errors import RtviewerError
 
 if TYPE_CHECKING:
+    from rtviewer.scene.camera import Camera
+    from rtviewer.scene.scene import Scene
     from rtviewer.session.document import Document
 
     Parameter = click.ParamType[Any]
@@ -74,6 +79,18 @@ class Number(Parameter):
         return number
 
 
+BEYOND = "is beyond float32's range, 3.4028235e38 either way"
+
+
+def fits_float32(number: float) -> bool:
+    """Whether a number stays finite when it is rounded to float32; infinity and NaN are what they are."""
+    try:
+        struct.pack("<f", number)
+    except OverflowError:
+        return False
+    return True
+
+
 class Numbers(Parameter):
     """A fixed count of numbers with separators between."""
 
@@ -93,7 +110,40 @@ class Numbers(Parameter):
             numbers = ()
         if len(numbers) != self.count:
             self.fail(f"{value!r} is not of the form {self.name}", param, ctx)
+        if not all(fits_float32(number) for number in numbers):
+            self.fail(f"{value!r} {BEYOND}", param, ctx)
         return numbers
+
+
+class Float32(Parameter):
+    """A number that float32 can hold, infinity and NaN among them: rules judge those."""
+
+    name = "NUMBER"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            number = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        if not fits_float32(number):
+            self.fail(f"{value} {BEYOND}", param, ctx)
+        return number
+
+
+class OutputPath(click.Path):
+    """A path to write, which must have a name."""
+
+    def __init__(self, suffix: str = "") -> None:
+        super().__init__(path_type=Path)
+        self.suffix = suffix
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("a name to write is missing: the path is empty", param, ctx)
+        path = super().convert(value, param, ctx)
+        if self.suffix and Path(str(path)).suffix.lower() != self.suffix:
+            self.fail(f"{value} should end in {self.suffix}", param, ctx)
+        return path
 
 
 class TierName(Parameter):
@@ -185,8 +235,8 @@ def ray_options(command: Command) -> Command:
             "--mask", type=Number(0, 0xFFFFFFFF), default="0xFF", show_default=True,
             help="InstanceInclusionMask; the low 8 bits count (MASK-2).",
         ),
-        click.option("--t-min", type=float, default=0.0, show_default=True, help="TMin."),
-        click.option("--t-max", type=float, default=math.inf, show_default=True, help="TMax."),
+        click.option("--t-min", type=Float32(), default=0.0, show_default=True, help="TMin."),
+        click.option("--t-max", type=Float32(), default=math.inf, show_default=True, help="TMax."),
         click.option("--any-hit", type=ProgramName(AnyHitProgram), help="Any-hit program.  [default: the scene's]"),
         click.option(
             "--intersection", type=ProgramName(IntersectionProgram),
@@ -212,6 +262,18 @@ def view_options(command: Command) -> Command:
     )(command)  # fmt: skip
 
 
+def view_camera(scene: Scene, name: str | None) -> Camera:
+    """The camera to look through; RtviewerError when none has that name, or its numbers are beyond float32's range."""
+    from rtviewer.session.document import camera_named
+
+    camera = camera_named(scene, name)
+    numbers = (*camera.position, *camera.look_at, *camera.up, camera.orthographic_height or 0.0)
+    if not all(math.isfinite(number) and fits_float32(number) for number in numbers):
+        named = f"camera {camera.name!r}" if camera.name else "the camera"
+        raise RtviewerError(f"a number of {named} of {scene.name} {BEYOND}")
+    return camera
+
+
 SOURCE = click.argument("source", metavar="SOURCE", type=click.Path())
 
 
@@ -231,7 +293,8 @@ def source_options(command: Command) -> Command:
         click.option(
             "--blas", metavar="FILE...", multiple=True,
             help="Bottom levels of a top level that comes alone (a blob or a dump), in the order of the addresses that "
-            "its instances name; or ADDRESS=FILE.",
+            "its instances name; or ADDRESS=FILE. Takes files up to the next option, and may be given again; SOURCE "
+            "stands before it or comes last.",
         ),
         click.option(
             "--base-address", type=Number(0, 2**63 - 1), metavar="ADDRESS",

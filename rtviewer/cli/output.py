@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,10 +12,27 @@ from typing import Any
 
 import click
 
+_BEYOND_ASCII = "\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+UNSAFE = re.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
+"""Control characters, those that turn the direction of text, and bytes of a path that are not UTF-8."""
+UNSAFE_IN_JSON = re.compile(f"[{_BEYOND_ASCII}]")
+"""The rest of them is escaped in JSON already."""
+
 
 def print_json(value: Any) -> None:
     """Print JSON that every reader accepts: NaN and infinity become null, numpy scalars and tuples what they are."""
-    click.echo(json.dumps(_plain(value), indent=2, allow_nan=False, ensure_ascii=False))
+    text = json.dumps(_plain(value), indent=2, allow_nan=False, ensure_ascii=False)
+    click.echo(UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def printable(text: str) -> str:
+    """Text of a file or a path, fit for a terminal: control characters as ``\\x1b``, so that none is obeyed."""
+    return UNSAFE.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
+
+
+def print_line(text: str, *, err: bool = False) -> None:
+    """Print one line, :func:`printable`."""
+    click.echo(printable(text), err=err)
 
 
 def _plain(value: Any) -> Any:
@@ -40,7 +58,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     for number, name in enumerate(columns):
         table.add_column(name, justify="left" if number < left else "right", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
+        table.add_row(*(Text(printable(str(cell))) for cell in row))
     # A pipe has no width: lines there are as long as they need to be.
     Console(file=sys.stdout, width=None if sys.stdout.isatty() else 240).print(table)
 
@@ -49,7 +67,7 @@ def print_facts(facts: Sequence[tuple[str, Any]]) -> None:
     """Print names and values, one pair a line."""
     width = max((len(name) for name, _ in facts), default=0)
     for name, value in facts:
-        click.echo(f"{name:<{width}}  {value}")
+        print_line(f"{name:<{width}}  {value}")
 
 
 @contextmanager
@@ -85,4 +103,7 @@ def number_text(value: float | None) -> str:
     """A float32's shortest text."""
     import numpy as np
 
-    return "-" if value is None or math.isnan(value) else str(np.float32(value))
+    if value is None or math.isnan(value):
+        return "-"
+    with np.errstate(over="ignore"):  # bounds can be beyond float32's range
+        return str(np.float32(value))

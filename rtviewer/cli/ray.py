@@ -16,13 +16,15 @@ from rtviewer.cli.options import (
     ray_options,
     refuse_build_flags,
     source_options,
+    view_camera,
     view_options,
 )
-from rtviewer.cli.output import number_text, print_facts, print_json, print_table, progress_bar
+from rtviewer.cli.output import number_text, print_facts, print_json, print_line, print_table, progress_bar
 from rtviewer.dxr.flags import BuildFlag, format_flags
 from rtviewer.dxr.profile import Profile
 
 if TYPE_CHECKING:
+    from rtviewer.session.document import World
     from rtviewer.session.raylog import RayLog
 
 Vector = tuple[float, float, float]
@@ -37,7 +39,10 @@ class Expected(Numbers):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and value.strip().isdecimal():
             return int(value), -1, -1
-        return super().convert(value, param, ctx)
+        numbers = super().convert(value, param, ctx)
+        if isinstance(value, str) and min(numbers) < 0:
+            self.fail(f"{value!r} is not of the form INSTANCE or {self.name}, numbers from 0", param, ctx)
+        return numbers
 
 
 @click.command("ray")
@@ -60,7 +65,7 @@ def command(
 
     A node's number is its place in the breadth-first tree of its structure, as in the window's node tree.
     """
-    from rtviewer.session.document import camera_named, scene_rays
+    from rtviewer.session.document import scene_rays
     from rtviewer.session.opening import load_document
     from rtviewer.session.raylog import walk_pixel, walk_ray
     from rtviewer.session.state import BuildSettings
@@ -72,23 +77,40 @@ def command(
             source, BuildSettings(build_flags, tlas_build_flags), progress, profile=profile, **files
         )
         refuse_build_flags(document, build_flags, tlas_build_flags)
+    if expect is not None:
+        check_expected(document.world, *expect)
     rays = scene_rays(document.scene, **ray)
     if pixel is not None:
-        view = camera_named(document.scene, camera)
-        log = walk_pixel(document.world, view, size, pixel, rays, profile=profile)
+        log = walk_pixel(document.world, view_camera(document.scene, camera), size, pixel, rays, profile=profile)
     else:
         assert origin is not None
         assert direction is not None
         log = walk_ray(document.world, origin, direction, rays, profile=profile)
-    if expect is not None and not 0 <= expect[0] < len(document.scene.instances):
-        raise click.UsageError(f"--expect: there are {len(document.scene.instances):,} instances, none is {expect[0]}")
     if as_json:
         answer = log.to_json()
         print_json(answer | {"explanation": log.why_not(*expect)} if expect else answer)
         return
     _print(log)
     if expect is not None:
-        click.echo(log.why_not(*expect))
+        print_line(log.why_not(*expect))
+
+
+def check_expected(world: World, instance: int, geometry: int, primitive: int) -> None:
+    """click.UsageError when there is no such instance, or when it has no such geometry or primitive (-1: any)."""
+    instances = world.scene.instances
+    if not 0 <= instance < len(instances):
+        raise click.UsageError(f"--expect: there are {len(instances):,} instances, none is {instance}")
+    if geometry < 0:
+        return
+    blas = world.blas_of_instance(instance)
+    counts = world.blases[blas].geometries["primitive_count"].tolist() if blas >= 0 else []
+    if geometry >= len(counts):
+        raise click.UsageError(f"--expect: instance {instance} has {len(counts):,} geometries, none is {geometry}")
+    if primitive >= counts[geometry]:
+        raise click.UsageError(
+            f"--expect: geometry {geometry} of instance {instance} has {counts[geometry]:,} primitives, "
+            f"none is {primitive}"
+        )
 
 
 def _print(log: RayLog) -> None:
@@ -103,7 +125,7 @@ def _print(log: RayLog) -> None:
         ]
     )
     for warning in log.warnings:
-        click.echo(f"warning: {warning}")
+        print_line(f"warning: {warning}")
     rows = [
         (
             row.index, "  " * row.depth + ("BLAS " if row.level else "TLAS ") + row.kind.name.lower(),
@@ -114,15 +136,15 @@ def _print(log: RayLog) -> None:
     ]  # fmt: skip
     print_table("", ("#", "event", "verdict", "rule", "t", "end", "what happened"), rows, left=7)
     if log.truncated:
-        click.echo("the log is full: later events are missing")
+        print_line("the log is full: later events are missing")
     result = log.result
     if result.hit:
-        click.echo(
+        print_line(
             f"hit: t {number_text(result.t)}, instance {result.instance_index} (id {result.instance_id}), "
             f"geometry {result.geometry_index}, primitive {result.primitive_index}, kind {result.hit_kind}, "
             f"attributes {number_text(result.attributes[0])} {number_text(result.attributes[1])}"
         )
     else:
-        click.echo("miss")
-    click.echo(result.formula)
-    click.echo(", ".join(f"{counter.name.lower()} {count}" for counter, count in log.counters.items() if count))
+        print_line("miss")
+    print_line(result.formula)
+    print_line(", ".join(f"{counter.name.lower()} {count}" for counter, count in log.counters.items() if count))

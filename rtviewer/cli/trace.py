@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.cli.options import (
+    BEYOND,
+    OutputPath,
     build_options,
+    fits_float32,
     output_options,
     profile_options,
     ray_options,
     refuse_build_flags,
     source_options,
+    view_camera,
     view_options,
 )
-from rtviewer.cli.output import number_text, print_facts, print_json, print_table, progress_bar, seconds_text
+from rtviewer.cli.output import (
+    number_text,
+    print_facts,
+    print_json,
+    print_line,
+    print_table,
+    progress_bar,
+    seconds_text,
+)
 from rtviewer.dxr.flags import BuildFlag, format_flags
 from rtviewer.dxr.profile import Profile
 from rtviewer.dxr.verdicts import Counter
@@ -36,8 +49,8 @@ if TYPE_CHECKING:
 @click.option("--mode", default="shaded", show_default=True, metavar="MODE", help="Image mode; a wrong one lists all.")
 @click.option("--palette", default="viridis", show_default=True, metavar="NAME", help="Palette of heat maps.")
 @click.option("--range", "limits", metavar="LOW,HIGH", help="Values, or percentiles as 1%,99%.  [default: automatic]")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Image to write: .png, or float .exr.")
-@click.option("--hits", type=click.Path(path_type=Path), help="Write hits and counters of every pixel as .npz.")
+@click.option("-o", "--output", type=OutputPath(), help="Image to write: .png, or float .exr.")
+@click.option("--hits", type=OutputPath(".npz"), help="Write hits and counters of every pixel as .npz.")
 @output_options
 @profile_options
 def command(
@@ -47,7 +60,7 @@ def command(
 ) -> None:  # fmt: skip
     """Trace an image through a scene's camera; print what was hit and what it cost."""
     from rtviewer.io.image_file import image_suffix, write_hits
-    from rtviewer.session.document import camera_named, scene_rays
+    from rtviewer.session.document import scene_rays
     from rtviewer.session.image import trace_image
     from rtviewer.session.opening import load_document
     from rtviewer.session.state import BuildSettings
@@ -62,7 +75,7 @@ def command(
         refuse_build_flags(document, build_flags, tlas_build_flags)
         scene = document.scene
         buffer = trace_image(
-            document.world, camera_named(scene, camera), size, scene_rays(scene, **ray),
+            document.world, view_camera(scene, camera), size, scene_rays(scene, **ray),
             counters=True, progress=progress, profile=profile,
         )  # fmt: skip
     if output is not None:
@@ -76,7 +89,7 @@ def command(
     _print(summary)
     for path in (output, hits):
         if path is not None:
-            click.echo(f"wrote {path}")
+            print_line(f"wrote {path}")
 
 
 def image_settings(mode: str, palette: str, limits: str | None) -> ImageSettings:
@@ -96,6 +109,8 @@ def image_settings(mode: str, palette: str, limits: str | None) -> ImageSettings
         low, high = (float(part) for part in limits.replace("%", "").split(","))
     except ValueError:
         raise click.UsageError(f"{limits!r} is no range: use LOW,HIGH or LOW%,HIGH%") from None
+    if not all(math.isfinite(end) and fits_float32(end) for end in (low, high)):
+        raise click.UsageError(f"{limits!r} is no range: an end is not finite or {BEYOND}")
     top = 100.0 if kind is RangeKind.PERCENTILE else float("inf")
     if not low <= high <= top or (kind is RangeKind.PERCENTILE and low < 0):
         raise click.UsageError(f"{limits!r} is no range: the lower end comes first, percentiles are 0% to 100%")

@@ -52,8 +52,9 @@ class AddressSpace:
         return address
 
     def allocate(self, size: int, name: str = "") -> Heap:
-        """Zeroed memory."""
-        return Heap(self.reserve(size), aligned_bytes(size), name)
+        """Zeroed memory. Raises MemoryError when there is not as much; no address is used up then."""
+        data = aligned_bytes(size)
+        return Heap(self.reserve(size), data, name)
 
     def add(self, buffer: Buffer) -> None:
         """Make a buffer findable; its address came from :meth:`reserve`."""

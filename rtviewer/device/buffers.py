@@ -52,8 +52,10 @@ class Buffer:
         """Elements of ``dtype`` from byte ``offset`` on, as a writable view; all that fit without ``count``.
 
         Writing through it is what a mapped pointer or a shader does: the device does not see it, and refuses bytes of a
-        structure that changed that way (CP-7). Raises ValueError beyond the end.
+        structure that changed that way (CP-7). Raises ValueError beyond the end and for a buffer that was freed.
         """
+        if self.freed:
+            raise ValueError(f"buffer {self.name!r} was freed")
         element = np.dtype(dtype)
         fitting = (self.size - offset) // element.itemsize
         wanted = fitting if count is None else count

@@ -53,7 +53,7 @@ class Device:
     # --- buffers --------------------------------------------------------------------------------------------------
 
     def create_heap(self, size: int, name: str = "") -> Heap:
-        """Memory to place several buffers on."""
+        """Memory to place several buffers on. Raises TypeError and InvalidInputError as :meth:`create_buffer`."""
         return self._memory.create_heap(size, name)
 
     def create_buffer(
@@ -70,7 +70,8 @@ class Device:
         """A zeroed buffer of ``size`` bytes at a 256-aligned address, in memory of its own or placed on ``heap``.
 
         Unlike the real thing there is no COMMON state that turns into whatever is needed: the state given is the state.
-        Raises InvalidInputError: ST-1, ST-2, and ST-3 when structures and other data would share memory.
+        Raises InvalidInputError: ST-1, ST-2, ST-3 when structures and other data would share memory, GEO-6 for a size
+        below 1 or beyond the machine's memory. TypeError for a size that is no integer. No address is used up then.
         """
         return self._memory.create_buffer(size, state, name, heap_type, unordered_access, heap, heap_offset)
 

@@ -5,6 +5,7 @@ The calls are functions over this; it knows nothing of how structures are built 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 
 import numpy as np
@@ -45,7 +46,16 @@ class DeviceMemory:
     # --- buffers --------------------------------------------------------------------------------------------------
 
     def create_heap(self, size: int, name: str = "") -> Heap:
-        heap = self.space.allocate(size, name or f"heap {len(self._heaps)}")
+        """See Device.create_heap."""
+        size, name = operator.index(size), name or f"heap {len(self._heaps)}"
+        require(_check_size(size, name), "CreateHeap")
+        try:
+            heap = self.space.allocate(size, name)
+        except (MemoryError, ValueError) as error:  # ValueError: more than numpy can count
+            text = "there is not as much memory on this machine"
+            raise InvalidInputError(
+                [violation("GEO-6", text, field=f"{name}.size", value=size)], "CreateHeap"
+            ) from error
         self._heaps.append(heap)
         return heap
 
@@ -60,9 +70,8 @@ class DeviceMemory:
         heap_offset: int,
     ) -> Buffer:
         """See Device.create_buffer."""
-        found = check_creation(state, heap_type, unordered_access, name)
-        if size < 1:
-            found.append(violation("GEO-6", "a buffer has at least one byte", field=f"{name}.size", value=size))
+        size, heap_offset = operator.index(size), operator.index(heap_offset)
+        found = check_creation(state, heap_type, unordered_access, name) + _check_size(size, name)
         if heap is not None:
             found += _check_placement(heap, heap_offset, size, state, name)
         require(found, "CreateBuffer")
@@ -193,6 +202,12 @@ class DeviceMemory:
     def warn(self, violations: list[Violation]) -> None:
         """Keep the warnings [ERR-4]."""
         self.warnings += sorted(v for v in violations if v.warning)
+
+
+def _check_size(size: int, name: str) -> list[Violation]:
+    if size >= 1:
+        return []
+    return [violation("GEO-6", "memory has at least one byte", field=f"{name}.size", value=size)]
 
 
 def _foreign_bytes(address: int, field: str, what: str) -> Violation:

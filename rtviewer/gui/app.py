@@ -17,12 +17,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
+from rtviewer.errors import CancelledError, RtviewerError
+from rtviewer.gui.display import display_problem
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
     from PySide6.QtWidgets import QApplication
 
     from rtviewer.gui.main_window import MainWindow
+    from rtviewer.io.bottom_level_files import BottomLevelFile
 
 WARM_UP_DELAY_MS = 0
 """Jobs start in the event loop's first free turn, when the window is on the screen."""
@@ -118,11 +121,7 @@ def install_exception_hooks(window: MainWindow) -> None:
         window.banner.show_error(error, details)
 
     def on_exception(kind: type[BaseException], error: BaseException, place: TracebackType | None) -> None:
-        if issubclass(kind, KeyboardInterrupt):
-            sys.__excepthook__(kind, error, place)
-            window.close()
-        else:
-            show(error)
+        show(error)
 
     def on_thread_exception(what: threading.ExceptHookArgs) -> None:
         error = what.exc_value
@@ -139,15 +138,22 @@ def run(
     panes: Sequence[str] = (),
     *,
     profile: Profile = DEFAULT_PROFILE,
+    bottom_levels: Sequence[BottomLevelFile] = (),
+    base_address: int | None = None,
     settings_folder: Path | None = None,
 ) -> int:
     """Open the window, on ``path`` if given; returns the exit code. With ``screenshot``, draw it once to that file.
 
-    ``panes``: names of docks to bring to the front; ``profile``: what rules are checked against. Raises RtviewerError
-    for a name that no dock has.
+    ``panes``: names of docks to bring to the front; ``profile``: what rules are checked against; ``bottom_levels``,
+    ``base_address``: see ``Session.open``. Raises RtviewerError without a display, for a name that no dock has and
+    for a picture that could not be made; CancelledError after the window was closed by SIGINT.
     """
+    if problem := display_problem():
+        raise RtviewerError(f"no display: {problem}; `xvfb-run -a rtviewer view ...` draws on a virtual screen")
     application = boot()
     from PySide6.QtCore import QTimer
+
+    from rtviewer.gui.interrupt import Interrupt
 
     shot_folder = None
     if screenshot is not None and settings_folder is None:  # the same picture on every machine
@@ -168,12 +174,17 @@ def run(
         window.show_panes(panes)  # again: Qt may forget what was raised among tabs that were never shown
         window.session.warm_up()
         if path is not None:
-            window.open_file(path)
+            window.open_file(path, bottom_levels=bottom_levels, base_address=base_address)
         if shot is not None:
             shot.start()
 
     QTimer.singleShot(WARM_UP_DELAY_MS, window, start)
-    code = application.exec()
+    with Interrupt() as interrupt:
+        code = application.exec()
     if shot_folder is not None:
         shot_folder.cleanup()
-    return shot.exit_code if shot is not None else code
+    if interrupt.is_requested:
+        raise CancelledError("the window was closed by SIGINT")
+    if shot is not None and shot.error is not None:
+        raise shot.error
+    return code

@@ -46,6 +46,7 @@ from rtviewer.gui.tool_bar import ToolBar
 from rtviewer.gui.widgets.banner import Banner
 from rtviewer.gui.widgets.status import Status
 from rtviewer.gui.worker import Background, GuiThread
+from rtviewer.io.bottom_level_files import BottomLevelFile
 from rtviewer.session.commands import Session
 from rtviewer.session.document import World
 from rtviewer.session.events import BlobChanged, DocumentChanged, JobEnded, Refused
@@ -66,6 +67,7 @@ class MainWindow(QMainWindow):
         self.session, self.appearance, self.settings = session, appearance, settings
         self._gui_thread = gui_thread
         self._backgrounds: list[Background] = []
+        self._beside: dict[Path, tuple[Sequence[BottomLevelFile], int | None]] = {}
         self.background = self._make_background()
         self.setWindowTitle("rtviewer")
         self.setObjectName("main_window")
@@ -317,13 +319,18 @@ class MainWindow(QMainWindow):
 
     # Files
 
-    def open_file(self, path: Path | str) -> None:
-        self.session.open(path)
+    def open_file(
+        self, path: Path | str, *, bottom_levels: Sequence[BottomLevelFile] = (), base_address: int | None = None
+    ) -> None:
+        """Open in the background; what ``path`` needs beside it is kept for ``reload``."""
+        self._beside[Path(path)] = (bottom_levels, base_address)
+        self.session.open(path, bottom_levels=bottom_levels, base_address=base_address)
 
     def reload(self) -> None:
         document = self.session.document
         if document is not None and document.path is not None:
-            self.session.open(document.path)
+            bottom_levels, base_address = self._beside.get(document.path, ((), None))
+            self.session.open(document.path, bottom_levels=bottom_levels, base_address=base_address)
 
     def ask_for_file(self) -> None:
         from rtviewer.io.registry import known_suffixes

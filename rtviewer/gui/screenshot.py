@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +11,9 @@ from PySide6.QtCore import QObject, QPoint, QTimer
 from PySide6.QtGui import QImage, QPainter, QPixmap, QRegion
 from PySide6.QtWidgets import QWidget
 
+from rtviewer.errors import RtviewerError
 from rtviewer.gui.gl import camera_control
-from rtviewer.session.events import JobEnded
+from rtviewer.session.events import BlobChanged, JobEnded
 from rtviewer.session.image import ImageBuffer
 from rtviewer.session.jobs import Lane
 
@@ -58,11 +58,14 @@ def pixel_to_pick(buffer: ImageBuffer) -> tuple[int, int] | None:
 
 
 class Screenshot(QObject):
-    """Waits, picks, waits, writes, closes the window. ``exit_code`` is 0 when the file was written."""
+    """Waits, picks, waits, writes, closes the window. ``error`` is None when the file was written.
+
+    A file that turns out to be a blob of another driver has no image and no rays: its pane is drawn.
+    """
 
     def __init__(self, window: MainWindow, path: Path, *, wants_scene: bool) -> None:
         super().__init__(window)
-        self.exit_code = 1
+        self.error: Exception | None = RtviewerError("the window was closed before its picture was complete")
         self._window, self._path, self._wants_scene = window, path, wants_scene
         self._steps = [self._pick, self._turn, self._write] if wants_scene else [self._write]
         self._quiet = 0
@@ -76,11 +79,13 @@ class Screenshot(QObject):
 
     def _on_event(self, event: object) -> None:
         if isinstance(event, JobEnded) and event.error is not None and event.lane in (Lane.DOCUMENT, Lane.KERNELS):
-            self._fail(str(event.error), 2)
+            self._fail(event.error)
+        elif isinstance(event, BlobChanged) and event.blob is not None:
+            self._wants_scene, self._steps = False, [self._write]
 
     def _poll(self) -> None:
         if time.monotonic() > self._end:
-            self._fail(f"no complete picture after {TIMEOUT_SECONDS} seconds", 1)
+            self._fail(RtviewerError(f"no complete picture after {TIMEOUT_SECONDS} seconds"))
             return
         self._quiet = self._quiet + 1 if self._is_at_rest() else 0
         if self._quiet >= QUIET_POLLS:
@@ -88,8 +93,7 @@ class Screenshot(QObject):
             try:
                 self._steps.pop(0)()
             except Exception as error:
-                self._fail(f"{type(error).__name__}: {error}", 1)
-                raise
+                self._fail(error)
 
     def _is_at_rest(self) -> bool:
         window = self._window
@@ -131,15 +135,11 @@ class Screenshot(QObject):
         self._timer.stop()
         self._window.structure_view.content.draw_everything()
         image: QImage = grab_window(self._window).toImage()
-        if image.save(str(self._path)):
-            self.exit_code = 0
-        else:
-            sys.stderr.write(f"cannot write {self._path}\n")
-            self.exit_code = 2
+        is_written = image.save(str(self._path))
+        self.error = None if is_written else RtviewerError(f"cannot write {self._path}")
         self._window.close()
 
-    def _fail(self, text: str, code: int) -> None:
+    def _fail(self, error: Exception) -> None:
         self._timer.stop()
-        sys.stderr.write(f"{text}\n")
-        self.exit_code = code
+        self.error = error
         self._window.close()

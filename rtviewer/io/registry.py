@@ -153,7 +153,7 @@ def load_scene(path: Path | str, profile: Profile = DEFAULT_PROFILE) -> Scene:
         raise FileFormatError(file, "this holds structures, not a scene; open it as a world", found=suffix)
     found = next((f for f in FORMATS if suffix in f.suffixes), None)
     if found is None:
-        known = " ".join(s for f in FORMATS for s in f.suffixes)
+        known = " ".join(known_suffixes())
         raise FileFormatError(file, "unknown kind of file", field="suffix", expected=known, found=suffix or "none")
     return read_as(found, file, read_bytes(file), profile)
 

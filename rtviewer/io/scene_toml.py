@@ -82,6 +82,11 @@ def _scene_error(path: Path, error: ValidationError) -> SceneError:
     """The first problem, with its key as ``instance[3].mask``, and how many more there are."""
     problems = error.errors(include_url=False)
     first = problems[0]
+    if any(_is_tag(part) for part in first["loc"]):  # one problem for each form a value may have: take the closest
+        place = _key(first["loc"])
+        alternatives = [problem for problem in problems if _key(problem["loc"]).startswith(place)]
+        first = max(alternatives, key=lambda problem: len(_key(problem["loc"])))
+        problems = [first, *(problem for problem in problems if problem not in alternatives)]
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         message = "there is no such key here; rtviewer/io/README.md lists the keys"
@@ -92,9 +97,16 @@ def _scene_error(path: Path, error: ValidationError) -> SceneError:
     return SceneError(path, " ".join(_key(first["loc"]).split()), " ".join(message.split()))  # one line
 
 
+def _is_tag(part: int | str) -> bool:
+    """Whether a part of a location is no key but the name of a form that the value was tried as."""
+    return isinstance(part, str) and (part == "float" or "[" in part)
+
+
 def _key(location: tuple[int | str, ...]) -> str:
     text = ""
     for part in location:
+        if _is_tag(part):
+            continue
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
 

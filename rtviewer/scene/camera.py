@@ -25,6 +25,21 @@ class Camera:
     orthographic_height: float | None = None
     name: str = ""
 
+    def problem(self) -> str:
+        """Why there is no picture from here, as a sentence's end; empty when there is one."""
+        for name in ("position", "look_at", "up"):
+            value = np.asarray(getattr(self, name))
+            if value.shape != (3,) or value.dtype.kind not in "fiu" or not np.isfinite(value).all():
+                return f"{name} must be three finite numbers, found {getattr(self, name)}"
+        if np.array_equal(self.position, self.look_at):
+            return f"look_at must differ from position, both are {self.position}"
+        if self.orthographic_height is not None:
+            if not 0 < self.orthographic_height < math.inf:
+                return f"orthographic_height must be above 0 and finite, found {self.orthographic_height}"
+        elif not 0 < self.vertical_fov < 180:
+            return f"vertical_fov must be between 0 and 180 degrees, found {self.vertical_fov}"
+        return ""
+
     def basis(self) -> NDArray[np.float64]:
         """(3, 3) float64, rows right, up, forward, orthonormal and right-handed seen along forward."""
         forward = np.subtract(self.look_at, self.position, dtype=np.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,6 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, InstanceInputs
+from rtviewer.dxr.limits import (
+    MAX_INSTANCE_CONTRIBUTION_TO_HIT_GROUP_INDEX,
+    MAX_INSTANCE_ID,
+    MAX_INSTANCE_MASK,
+)
+from rtviewer.dxr.rules import require
+from rtviewer.errors import Violation, violation
 from rtviewer.scene.scene import Scene
 
 
@@ -17,10 +24,12 @@ def instance_inputs(scene: Scene, addresses: Sequence[int]) -> InstanceInputs:
     """The table a top-level build takes, one row per instance of the scene in order (BLD-12).
 
     ``addresses``: one address per entry of ``scene.blases``; an instance without a structure gets 0 (INST-2).
-    Raises ValueError when the number of addresses is another.
+    Raises ValueError when the number of addresses is another, InvalidInputError for a field out of range (LIM-4, ERR-5)
+    and for a transform that is not 3 x 4 numbers (INST-1).
     """
     if len(addresses) != len(scene.blases):
         raise ValueError(f"{len(scene.blases)} structures need as many addresses, found {len(addresses)}")
+    require(list(_violations(scene)), "instances")
     with_null = np.array([*addresses, 0], np.uint64)  # blas -1 reads the last entry
     return InstanceInputs(
         transform=instance_transforms(scene),
@@ -30,6 +39,35 @@ def instance_inputs(scene: Scene, addresses: Sequence[int]) -> InstanceInputs:
         flags=np.array([int(i.flags) for i in scene.instances], np.uint8),
         blas_address=with_null[np.array([i.blas for i in scene.instances], np.int64)],
     )
+
+
+def _violations(scene: Scene) -> Iterator[Violation]:
+    """What a table of fixed widths would cut off or wrap around."""
+    for name, rule, low, high in (
+        ("blas", "ERR-5", -1, len(scene.blases) - 1),
+        ("instance_id", "LIM-4", 0, MAX_INSTANCE_ID),
+        ("mask", "LIM-4", 0, MAX_INSTANCE_MASK),
+        ("contribution", "LIM-4", 0, MAX_INSTANCE_CONTRIBUTION_TO_HIT_GROUP_INDEX),
+        ("flags", "LIM-4", 0, 0xFF),
+    ):
+        for index, instance in enumerate(scene.instances):
+            value = getattr(instance, name)
+            if not (isinstance(value, int | np.integer) and low <= value <= high):
+                text = f"{name} must be an integer from {low} to {high}" + (", -1 for none" if low < 0 else "")
+                yield violation(rule, text, field=f"instances[{index}].{name}", value=value)
+    for index, instance in enumerate(scene.instances):
+        if not _is_transform(instance.transform):
+            text = "transform must be 3 rows of 4 real numbers"
+            value = getattr(instance.transform, "shape", type(instance.transform).__name__)
+            yield violation("INST-1", text, field=f"instances[{index}].transform", value=value)
+
+
+def _is_transform(value: object) -> bool:
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        return False
+    return array.shape == (3, 4) and array.dtype.kind in "fiu"
 
 
 def instance_transforms(scene: Scene) -> NDArray[np.float32]:

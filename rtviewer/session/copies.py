@@ -175,7 +175,7 @@ def structure_named(world: World, name: str) -> int:
     if len(found) > 1:
         numbers = ", ".join(str(index) for index in found)
         raise RtviewerError(f"{len(found)} structures are called {name!r}: say which by number, {numbers}")
-    if name.upper() == "TLAS" or name == str(TOP_LEVEL):
+    if name.upper() == "TLAS":
         return TOP_LEVEL
     if name.isdecimal() and int(name) < len(world.blases):
         return int(name)

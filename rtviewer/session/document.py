@@ -23,7 +23,7 @@ from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag, RayFlag
 from rtviewer.dxr.limits import ACCELERATION_STRUCTURE_BYTE_ALIGNMENT
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
-from rtviewer.dxr.rules import check_build_flags
+from rtviewer.dxr.rules import check_build_flags, require
 from rtviewer.errors import CancelledError, InvalidInputError, ProgramError, RtviewerError, Violation, violation
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.scene.scene import Instance, Scene
@@ -188,12 +188,12 @@ class World:
     ) -> ImageBuffer:
         """Trace an image of ``size`` (width, height). ``settings``: further fields of RaySettings, such as ``t_min``.
 
-        Raises InvalidInputError when flags, interval or mask break a rule.
+        Raises InvalidInputError when flags, interval or mask break a rule, RtviewerError on a camera without a view.
         """
         from rtviewer.session.image import trace_image
 
         rays = scene_rays(self.scene, ray_flags=ray_flags, mask=mask, **settings)
-        image = trace_image(self, camera or self.scene.camera, size, rays, counters=counters, profile=profile)
+        image = trace_image(self, self._camera_for(camera), size, rays, counters=counters, profile=profile)
         with self._lock:
             self._kept["size", "last"] = (int(size[0]), int(size[1]))
         return image
@@ -222,7 +222,14 @@ class World:
             return walk_ray(self, origin, direction, rays, profile=profile)
         if pixel is None or origin is not None or direction is not None:
             raise RtviewerError("explain takes either pixel=(x, y), or origin=(x, y, z) and direction=(x, y, z)")
-        return walk_pixel(self, camera or self.scene.camera, size or self.last_size, pixel, rays, profile=profile)
+        return walk_pixel(self, self._camera_for(camera), size or self.last_size, pixel, rays, profile=profile)
+
+    def _camera_for(self, camera: Camera | None) -> Camera:
+        """The camera given, or the scene's; raises RtviewerError when its numbers make no picture."""
+        chosen = camera or self.scene.camera
+        if (camera or self.scene.cameras) and (problem := chosen.problem()):
+            raise RtviewerError(f"camera {chosen.name!r}: {problem}" if chosen.name else f"camera: {problem}")
+        return chosen
 
     def save(self, path: Path | str) -> list[Path]:
         """Write a capture (``.rtcap``), or a folder of blobs where the path has no suffix; returns the files written.
@@ -325,8 +332,8 @@ def check_build_settings(settings: BuildSettings, profile: Profile = DEFAULT_PRO
 
 
 def unavailable_build_flags(profile: Profile = DEFAULT_PROFILE) -> dict[BuildFlag, str]:
-    """Flags that cannot be set now, each with the reason: not in the profile (BF-1), or not built yet."""
-    from rtviewer.build.plan import NOT_IN_A_PLAIN_BUILD
+    """Flags that cannot be set now, each with the reason: not in the profile (BF-1), or not built here."""
+    from rtviewer.build.plan import NOT_IN_A_PLAIN_BUILD, WITHOUT_EFFECT
 
     reasons: dict[BuildFlag, str] = {}
     for flag in BuildFlag:
@@ -336,6 +343,8 @@ def unavailable_build_flags(profile: Profile = DEFAULT_PROFILE) -> dict[BuildFla
             reasons[flag] = f"[BF-1] not available in {profile}"
         elif flag in NOT_IN_A_PLAIN_BUILD:
             reasons[flag] = NOT_IN_A_PLAIN_BUILD[flag]
+        elif flag in WITHOUT_EFFECT:
+            reasons[flag] = WITHOUT_EFFECT[flag]
     return reasons
 
 
@@ -354,11 +363,14 @@ def build_world(
     CancelledError when ``cancelled`` answers True.
     """
     from rtviewer.build.builder import build_blas, build_tlas
+    from rtviewer.build.input_arrays import check_geometry_arrays
     from rtviewer.scene.inputs import instance_inputs
 
     settings = settings or BuildSettings()
     if violations := [v for v in check_build_settings(settings, profile) if not v.warning]:
         raise InvalidInputError(violations, "build")
+    for index, inputs in enumerate(scene.blases):
+        require(check_geometry_arrays(inputs), f"build of {inputs.name or f'BLAS {index}'}")
     say: Progress = progress or (lambda fraction, text: None)
     is_cancelled: Cancelled = cancelled or (lambda: False)
     work = [max(blas.primitive_count, 1) for blas in scene.blases]
@@ -374,7 +386,13 @@ def build_world(
         report = _part(say, done, work[index], total, f"building {name}")
         start = time.perf_counter()
         blas = build_blas(
-            inputs, settings.blas_flags, name=name, address=address, progress=report, cancelled=is_cancelled
+            inputs,
+            settings.blas_flags,
+            name=name,
+            address=address,
+            profile=profile,
+            progress=report,
+            cancelled=is_cancelled,
         )
         seconds.append(time.perf_counter() - start)
         blases.append(blas)
@@ -389,6 +407,7 @@ def build_world(
         blases={blas.address: blas for blas in blases},
         name="TLAS",
         address=address,
+        profile=profile,
         progress=report,
         cancelled=is_cancelled,
     )

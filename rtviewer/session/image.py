@@ -40,6 +40,8 @@ TILE_POINTS = 64
 BLOCK_POINTS = 4
 """Rays of 4 x 4 neighbouring lattice points follow each other, as packets of 16 want."""
 MAX_PIXELS = 1 << 26
+MAX_PIXELS_WITH_COUNTERS = 1 << 24
+"""4096 x 4096: with all counters a pixel takes more than twice the bytes, and a copy of each is made."""
 
 _NO_RAYS = RayBatch.make(np.empty((0, 3)), np.empty((0, 3)))
 
@@ -259,8 +261,10 @@ def trace_settings(rays: RaySettings, scene: Scene | None = None) -> TraceSettin
 def check_request(request: ImageRequest) -> None:
     """Refuse what cannot be traced: InvalidInputError by rules RF-* and RAY-*, RtviewerError for a useless size."""
     width, height = request.width, request.height
-    if width < 1 or height < 1 or width * height > MAX_PIXELS:
-        raise RtviewerError(f"cannot trace an image of {width} x {height}: 1 to {MAX_PIXELS:,} pixels are possible")
+    most = MAX_PIXELS_WITH_COUNTERS if request.counters else MAX_PIXELS
+    if width < 1 or height < 1 or width * height > most:
+        counting = " with counters" if request.counters else ""
+        raise RtviewerError(f"cannot trace an image of {width} x {height}: 1 to {most:,} pixels are possible{counting}")
     found = check_ray_flags(request.rays.ray_flags, request.profile)
     require([*found, *check_ray_interval(request.rays.t_min, request.rays.t_max)], "trace")
 

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -263,6 +264,25 @@ def test_image_and_ray_agree_on_a_pixel(capsys, scene, tmp_path):
         (["ray", "SCENE", "--pixel", "960,0"], "outside the 960 x 540"),
         (["ray", "SCENE", "--pixel", "1"], "X,Y"),
         (["ray", "SCENE", "--origin", "nan,0,0", "--direction", "0,0,1"], "RAY-3"),
+        (["ray", "SCENE", "--pixel", "1,1", "--expect", "2"], "2 instances, none is 2"),
+        (["ray", "SCENE", "--pixel", "1,1", "--expect", "0,1,0"], "1 geometries, none is 1"),
+        (["ray", "SCENE", "--pixel", "1,1", "--expect", "1,0,2"], "2 primitives, none is 2"),
+        (["ray", "SCENE", "--pixel", "1,1", "--expect", "0,0,-1"], "numbers from 0"),
+        (["ray", "SCENE", "--origin", "0,0,1e39", "--direction", "0,0,1"], "beyond float32"),
+        (["ray", "SCENE", "--origin", "0,0,1", "--direction", "0,0,-1e39"], "beyond float32"),
+        (["trace", "SCENE", "--t-max", "1e39"], "beyond float32"),
+        (["trace", "SCENE", "--t-min", "1e39"], "beyond float32"),
+        (["trace", "SCENE", "--t-min", "soon"], "not a number"),
+        (["trace", "SCENE", "--range", "0,inf"], "not finite"),
+        (["trace", "SCENE", "--range=-inf,0"], "not finite"),
+        (["trace", "SCENE", "--range=-1e308,1e308"], "beyond float32"),
+        (["trace", "SCENE", "--size", "4097x4096"], "16,777,216 pixels are possible with counters"),
+        (["trace", "SCENE", "-o", ""], "the path is empty"),
+        (["trace", "SCENE", "--hits", ""], "the path is empty"),
+        (["trace", "SCENE", "--hits", "x.png", "-o", "x.png"], "should end in .npz"),
+        (["build", "SCENE", "-o", ""], "the path is empty"),
+        (["copy", "SCENE", "--mode", "clone", "-o", ""], "the path is empty"),
+        (["copy", "SCENE", "--mode", "clone", "--structure", "-1", "-o", "x"], "no structure '-1'"),
         (["conformance", "nowhere"], "nowhere"),
         (["view", "SCENE", "--screenshot", "a.jpg"], ".png"),
         (["build"], "SOURCE"),
@@ -271,6 +291,25 @@ def test_image_and_ray_agree_on_a_pixel(capsys, scene, tmp_path):
 def test_a_users_mistake_is_one_line_and_code_2(capsys, scene, tmp_path, monkeypatch, words, text):
     monkeypatch.chdir(tmp_path)
     assert text in refused(capsys, *(scene if word == "SCENE" else word for word in words))
+
+
+@pytest.mark.parametrize("number", ["1e39", "1e200", "-1e39"])
+@pytest.mark.parametrize("command", [["trace"], ["ray", "--pixel", "1,1"]])
+def test_a_camera_beyond_float32_is_refused(capsys, scene, command, number):
+    Path(scene).write_text(SCENE.replace("[0, 0, 10]", f"[0, {number}, 10]"))
+    assert "a number of camera 'front' of two panes is beyond float32" in refused(
+        capsys, command[0], scene, *command[1:]
+    )
+
+
+def test_the_largest_float32_and_infinity_are_intervals(capsys, scene):
+    for number in ("3.4028235e38", "inf"):
+        assert answer(capsys, "trace", scene, "--size", "4x4", "--t-max", number)["rays"] == 16
+
+
+def test_what_exists_can_be_expected(capsys, scene):
+    for text in ("0", "1", "0,0,1", "1,0,0"):
+        assert answer(capsys, "ray", scene, "--pixel", "1,1", "--expect", text)["explanation"]
 
 
 def test_xbox_and_tier_unlock_flags(capsys, scene):

@@ -74,7 +74,13 @@ def test_a_top_levels_blob_with_its_bottom_levels_traces_the_same(tmp_path, caps
     answer(capsys, "build", LAB, "-o", str(camera))
     ray = ("--origin", "0.1,0.9,9", "--direction", "0,-0.02,-1", "--any-hit", "IGNORE_ODD_PRIMITIVES")
     expected = answer(capsys, "ray", LAB, *ray)
-    for words in ([top, "--blas", *bottoms], [top, *(w for b in bottoms for w in ("--blas", b))], [str(camera)]):
+    before = ["--blas", *bottoms, top]
+    for words in (
+        [top, "--blas", *bottoms],
+        before,
+        [top, *(w for b in bottoms for w in ("--blas", b))],
+        [str(camera)],
+    ):
         story = answer(capsys, "ray", *words, *ray)
         assert story["result"] == expected["result"]
         assert story["counters"] == expected["counters"]
@@ -239,6 +245,30 @@ def test_damaged_captures_are_one_line(capsys, tmp_path):
 def test_a_scene_in_a_folder_of_structures_comes_first(capsys, tmp_path, folder):
     (folder / "scene.toml").write_text('name = "mine"\n')
     assert answer(capsys, "info", str(folder))["instances"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "source"),
+    [
+        (["trace", "--blas", "a", "b", "top"], ["top"]),
+        (["trace", "--blas", "a", "b", "top", "-o", "c"], ["top", "-o", "c"]),
+        (["trace", "--blas", "a", "b", "--size", "4x4", "top"], ["--size", "4x4", "top"]),
+        (["trace", "--json", "top", "--blas", "a", "b"], None),
+        (["top.rtblob", "--blas", "a", "b"], None),
+        (["view", "--blas", "a", "b", "top"], ["top"]),
+        (["trace", "--blas", "a", "--blas", "b", "top"], ["top"]),
+        (["trace", "--blas", "a", "top", "--blas", "b"], None),
+        (["trace", "--blas", "a", "b", "--t-min", "-1", "--", "top"], ["--t-min", "-1", "--", "top"]),
+    ],
+)
+def test_source_stands_before_the_bottom_levels_or_last(words, source):
+    spread = spread_blas(words)
+    files = [spread[number + 1] for number, word in enumerate(spread) if word == "--blas"]
+    assert files == ["a", "b"]
+    if source is not None:
+        assert spread[-len(source) :] == source
+    others = [word for word in spread if word not in ("--blas", "a", "b")]
+    assert others == [word for word in words if word not in ("--blas", "a", "b")]
 
 
 def test_blas_takes_several_files_after_source():

@@ -11,6 +11,7 @@ from rtviewer.device.checks_inputs import counts_of
 from rtviewer.device.device import Device
 from rtviewer.dxr.flags import BuildFlag
 from rtviewer.dxr.raw_descs import BuildInputs, GeometryDesc, InstanceDesc
+from rtviewer.errors import InvalidInputError
 from tests.unit.device.scenes import TRIANGLE, Lab
 
 
@@ -168,3 +169,33 @@ def test_a_scattered_array_is_gathered_from_several_buffers() -> None:
     high = lab.build_desc(BuildInputs.top_level(1, lab.put(np.uint64([(1 << 64) - 16])), layout=1))  # type: ignore[arg-type]
     with lab.refused("GEO-6"):
         lab.device.build(high)
+
+
+@pytest.mark.parametrize("size", [0, -1, 1 << 60, 1 << 80])
+def test_sizes_that_cannot_be_are_refused_and_use_up_no_address(size: int) -> None:
+    device = Device()
+    for create in (device.create_buffer, device.create_heap):
+        with pytest.raises(InvalidInputError) as caught:
+            create(size)
+        assert caught.value.rules == ("GEO-6",)
+    assert list(device.buffers) == []
+    assert device.create_buffer(16).address == Device().create_buffer(16).address
+
+
+def test_a_size_is_an_integer() -> None:
+    device = Device()
+    for size in (1.5, "x"):
+        with pytest.raises(TypeError):
+            device.create_buffer(size)  # type: ignore[arg-type]
+    buffer = device.create_buffer(np.int64(16))  # type: ignore[arg-type]
+    assert (buffer.address, type(device.create_buffer(16).address)) == (Device().create_buffer(16).address, int)
+
+
+def test_a_freed_buffer_is_neither_written_nor_read() -> None:
+    device = Device()
+    buffer = device.create_buffer(16)
+    device.free(buffer)
+    with pytest.raises(ValueError, match="was freed"):
+        buffer.write(bytes(16))
+    with pytest.raises(ValueError, match="was freed"):
+        buffer.read()

@@ -13,7 +13,7 @@ from rtviewer.dxr.descs import TrianglesGeometry
 from rtviewer.dxr.flags import InstanceFlag
 from rtviewer.errors import FileFormatError
 from rtviewer.io import registry
-from rtviewer.io.registry import FORMATS, load_scene, scene_folders
+from rtviewer.io.registry import FORMATS, known_suffixes, load_scene, load_source, scene_folders
 from rtviewer.scene import generators
 from rtviewer.scene.mesh import Mesh
 from rtviewer.scene.scene import Scene
@@ -196,3 +196,15 @@ def test_suffixes_are_unique() -> None:
     suffixes = [suffix for kind in FORMATS for suffix in kind.suffixes]
     assert len(suffixes) == len(set(suffixes))
     assert all(suffix == suffix.lower() for suffix in suffixes)
+
+
+def test_messages_say_only_what_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "a.xyz"
+    path.write_bytes(b"?")
+    with pytest.raises(FileFormatError) as caught:
+        load_source(path)
+    assert all(suffix in str(caught.value) for suffix in known_suffixes())
+    assert str(FileFormatError("f", "wrong", expected=3)) == "f: wrong: expected 3"
+    assert str(FileFormatError("f", "wrong", found=0)) == "f: wrong: found 0"
+    assert str(FileFormatError("f", "wrong", expected=3, found=0)) == "f: wrong: expected 3, found 0"
+    assert str(FileFormatError("f", "wrong")) == "f: wrong"

@@ -180,7 +180,17 @@ def test_patterns_count_ids_up_and_keep_the_instances_first() -> None:
         (
             TRIANGLE + '[[instance]]\nblas = "t"\ntransform = { rotate = { axis = [0, 0, 0], degrees = 1 } }\n',
             "instance[0].transform.rotate",
-            "axis",
+            "instance[0].transform.rotate: axis must not be (0, 0, 0)",
+        ),
+        (
+            TRIANGLE + '[[instance]]\nblas = "t"\ntransform = { rotate = [{ axis = [0, 0, 0], degrees = 1 }] }\n',
+            "instance[0].transform.rotate[0]",
+            "instance[0].transform.rotate[0]: axis must not be (0, 0, 0)",
+        ),
+        (
+            TRIANGLE + '[[instance]]\nblas = "t"\ntransform = { scale = "big" }\n',
+            "instance[0].transform.scale",
+            "instance[0].transform.scale: Input should be a valid number",
         ),
         (
             '[[instance]]\nblas = ""\ntransform = { scale = 1, matrix = [[1,0,0,0],[0,1,0,0],[0,0,1,0]] }\n',

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 
 from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, TrianglesGeometry
 from rtviewer.dxr.flags import InstanceFlag
+from rtviewer.errors import InvalidInputError
 from rtviewer.scene.inputs import instance_inputs, is_singular, scene_statistics
 from rtviewer.scene.scene import Instance, Scene
 
@@ -122,3 +124,27 @@ def test_bounds_of_many_instances_equal_those_of_each(monkeypatch: pytest.Monkey
 def test_singular_transforms() -> None:
     flat = placed([1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0])
     assert is_singular(np.stack([flat, MIRROR])).tolist() == [True, False]
+
+
+@pytest.mark.rule("LIM-4", "ERR-5")
+@pytest.mark.parametrize(
+    ("rule", "fields"),
+    [
+        ("ERR-5", {"blas": -2}),
+        ("ERR-5", {"blas": 5}),
+        ("ERR-5", {"blas": 0.5}),
+        ("LIM-4", {"mask": 256}),
+        ("LIM-4", {"instance_id": -1}),
+        ("LIM-4", {"instance_id": 1 << 24}),
+        ("LIM-4", {"contribution": 1 << 70}),
+        ("LIM-4", {"flags": 256}),
+        ("INST-1", {"transform": np.eye(4, dtype=np.float32)}),
+        ("INST-1", {"transform": [[1, 0, 0, 0], [0, 1]]}),
+    ],
+)
+def test_what_a_row_cannot_hold_is_refused_with_its_place(rule: str, fields: dict[str, Any]) -> None:
+    scene = Scene("s", (BlasInputs((ONE,)),), (Instance(0), Instance(**{"blas": 0, **fields})))
+    with pytest.raises(InvalidInputError) as caught:
+        instance_inputs(scene, [256])
+    assert caught.value.rules == (rule,)
+    assert f"instances[1].{next(iter(fields))}" in str(caught.value)

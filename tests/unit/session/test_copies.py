@@ -109,6 +109,8 @@ def test_a_compacting_copy_needs_its_flag():
 
 def test_structures_are_named(small):
     assert structure_named(small, "TLAS") == structure_named(small, "tlas") == TOP_LEVEL
+    with pytest.raises(RtviewerError, match="there is no structure '-1'"):
+        structure_named(small, "-1")
     assert structure_named(small, "balls") == structure_named(small, "1") == 1
     with pytest.raises(RtviewerError, match="'balls'"):
         structure_named(small, "9")

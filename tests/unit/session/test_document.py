@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
-from rtviewer.dxr.flags import BuildFlag, RayFlag
+from rtviewer.dxr.flags import BuildFlag, InstanceFlag, RayFlag
 from rtviewer.dxr.profile import Profile, Tier
 from rtviewer.dxr.programs import AnyHitProgram
 from rtviewer.errors import CancelledError, InvalidInputError, ProgramError, RtviewerError
+from rtviewer.scene.camera import Camera
 from rtviewer.scene.scene import Instance, Scene
 from rtviewer.session.document import (
     FIRST_ADDRESS,
@@ -170,3 +171,67 @@ def test_numbers_of_flags_and_programs_become_members(world, scene):
     assert "any-hit IGNORE ignored" in " ".join(row.text for row in world.explain((480, 270), any_hit=1, mask=1))
     with pytest.raises(ProgramError, match="0 to 5"):
         scene_rays(scene, any_hit=6)
+
+
+SCENE_WITH_MICROMAP_FLAG = """
+[[blas]]
+name = "ball"
+[[blas.geometry]]
+generator = { kind = "sphere" }
+[[instance]]
+blas = "ball"
+flags = ["FORCE_OMM_2_STATE"]
+"""
+
+
+def test_the_profile_reaches_the_reader_and_the_build(tmp_path):
+    path = tmp_path / "scene.toml"
+    path.write_text(SCENE_WITH_MICROMAP_FLAG)
+    tier_1_2 = Profile(Tier.TIER_1_2)
+    world = load_document(path, profile=tier_1_2).world
+    assert world.trace(size=(16, 16)).hit.any()
+    assert world.scene.instances[0].flags == InstanceFlag.FORCE_OMM_2_STATE
+    with pytest.raises(RtviewerError, match="FORCE_OMM_2_STATE"):
+        load_document(path)
+    with pytest.raises(InvalidInputError) as caught:
+        build_world(world.scene)
+    assert caught.value.rules == ("IF-1",)
+
+
+@pytest.mark.parametrize(
+    ("flags", "rule"),
+    [
+        (BuildFlag.ALLOW_DISABLE_OMMS, "BF-8"),
+        (BuildFlag.ALLOW_OMM_LINKAGE_UPDATE | BuildFlag.ALLOW_UPDATE, "BF-7"),
+    ],
+)
+def test_build_flags_of_micromaps_are_refused_in_tier_1_2(scene, flags, rule):
+    with pytest.raises(InvalidInputError, match="opacity micromaps are not supported") as caught:
+        build_world(scene, BuildSettings(flags), profile=Profile(Tier.TIER_1_2))
+    assert caught.value.rules == (rule,)
+
+
+@pytest.mark.parametrize("vertices", [None, np.zeros(45, np.float32), np.zeros((3, 9), np.float32), [[0.0, 0.0, 0.0]]])
+def test_vertices_of_another_shape_are_refused_before_the_build(vertices):
+    with pytest.raises(InvalidInputError, match=r"BLAS 0.*\(n, 3\) float32") as caught:
+        build_world(Scene("s", (BlasInputs((TrianglesGeometry(vertices),)),), (Instance(0),)))
+    assert caught.value.rules == ("VF-1",)
+
+
+@pytest.mark.parametrize(
+    ("camera", "said"),
+    [
+        (Camera((np.nan, 0, 0), (0, 0, 0)), "position"),
+        (Camera((0, 0), (0, 0, 0)), "position"),
+        (Camera((0, 0, 0), (0, 0, 0)), "look_at must differ"),
+        (Camera((0, 0, 5), (0, 0, 0), vertical_fov=0), "vertical_fov"),
+        (Camera((0, 0, 5), (0, 0, 0), vertical_fov=180), "vertical_fov"),
+        (Camera((0, 0, 5), (0, 0, 0), vertical_fov=np.nan), "vertical_fov"),
+        (Camera((0, 0, 5), (0, 0, 0), orthographic_height=0), "orthographic_height"),
+    ],
+)
+def test_a_camera_without_a_picture_is_refused(world, camera, said):
+    with pytest.raises(RtviewerError, match=said):
+        world.trace(camera, size=(4, 4))
+    with pytest.raises(RtviewerError, match=said):
+        world.explain(pixel=(0, 0), camera=camera, size=(4, 4))

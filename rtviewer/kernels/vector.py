@@ -1,9 +1,7 @@
 """The two inner tests as vector code: eight boxes of a node, four triangles of a pack.
 
-Each is one intrinsic that emits all its LLVM vector instructions at once; LLVM does not vectorise the lane loops by
-itself, and many small intrinsics cost compile time. Only generic vector types are used, so every processor gets code,
-and every lane does the same float32 operations in the same order as ``boxes_portable`` and ``triangles_portable``,
-which run where the JIT is off and which tests compare bit for bit.
+Each is one intrinsic (see ``emit``). Every lane does the same float32 operations in the same order as
+``boxes_portable`` and ``triangles_portable``, which run where the JIT is off and which tests compare bit for bit.
 """
 
 from __future__ import annotations
@@ -16,37 +14,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from rtviewer.kernels import emit
 from rtviewer.kernels.ray_box import WIDEN
-
-FLOAT, INT32, BOOL = ir.FloatType(), ir.IntType(32), ir.IntType(1)
-FLOAT8, FLOAT4 = ir.VectorType(FLOAT, 8), ir.VectorType(FLOAT, 4)
-
-
-def _load(builder, address, offset, kind):
-    at = builder.add(address, ir.Constant(ir.IntType(64), offset)) if offset else address
-    return builder.load(builder.inttoptr(at, kind.as_pointer()), align=4)
-
-
-def _load_at(builder, address, kind):
-    return builder.load(builder.inttoptr(address, kind.as_pointer()), align=4)
-
-
-def _splat(builder, value, kind):
-    one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(INT32, 0))
-    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(INT32, kind.count), [0] * kind.count))
-
-
-def _larger(builder, a, b):
-    """a > b ? a : b, lane by lane: a NaN in a gives b."""
-    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
-
-
-def _smaller(builder, a, b):
-    return builder.select(builder.fcmp_ordered("<", a, b), a, b)
-
-
-def _mask(builder, condition, lanes):
-    return builder.zext(builder.bitcast(condition, ir.IntType(lanes)), INT32)
 
 
 @intrinsic
@@ -55,30 +24,32 @@ def _boxes_intrinsic(typing_context, node, slab, t_min, end, out):
         node, slab, t_min, end, out = arguments
         entry = leave = occupied = None
         for axis in range(3):
-            low = _load(builder, node, 64 * axis, FLOAT8)
-            high = _load(builder, node, 64 * axis + 32, FLOAT8)
+            low = emit.load(builder, node, 64 * axis, emit.FLOAT8)
+            high = emit.load(builder, node, 64 * axis + 32, emit.FLOAT8)
             if axis == 0:
                 occupied = builder.fcmp_ordered("<=", low, high)
             origin_low, origin_high, reciprocal, sign = (
-                _load(builder, slab, 16 * axis + 4 * k, FLOAT) for k in range(4)
+                emit.load(builder, slab, 16 * axis + 4 * k, emit.FLOAT) for k in range(4)
             )
-            scale = _splat(builder, reciprocal, FLOAT8)
-            to_low = builder.fmul(builder.fsub(low, _splat(builder, origin_low, FLOAT8)), scale)
-            to_high = builder.fmul(builder.fsub(high, _splat(builder, origin_high, FLOAT8)), scale)
-            turned = builder.fcmp_ordered("!=", sign, ir.Constant(FLOAT, 0.0))
+            scale = emit.splat(builder, reciprocal, emit.FLOAT8)
+            to_low = builder.fmul(builder.fsub(low, emit.splat(builder, origin_low, emit.FLOAT8)), scale)
+            to_high = builder.fmul(builder.fsub(high, emit.splat(builder, origin_high, emit.FLOAT8)), scale)
+            turned = builder.fcmp_ordered("!=", sign, ir.Constant(emit.FLOAT, 0.0))
             near = builder.select(turned, to_high, to_low)
             far = builder.select(turned, to_low, to_high)
-            entry = near if entry is None else _larger(builder, near, entry)
-            leave = far if leave is None else _smaller(builder, far, leave)
-        entry = _larger(builder, _splat(builder, t_min, FLOAT8), entry)
-        builder.store(entry, builder.inttoptr(out, FLOAT8.as_pointer()), align=4)
+            entry = near if entry is None else emit.larger(builder, near, entry)
+            leave = far if leave is None else emit.smaller(builder, far, leave)
+        entry = emit.larger(builder, emit.splat(builder, t_min, emit.FLOAT8), entry)
+        builder.store(entry, builder.inttoptr(out, emit.FLOAT8.as_pointer()), align=4)
         after = builder.add(out, ir.Constant(ir.IntType(64), 32))
-        builder.store(leave, builder.inttoptr(after, FLOAT8.as_pointer()), align=4)
-        widened = builder.fmul(leave, ir.Constant(FLOAT8, [float(WIDEN)] * 8))
+        builder.store(leave, builder.inttoptr(after, emit.FLOAT8.as_pointer()), align=4)
+        widened = builder.fmul(leave, ir.Constant(emit.FLOAT8, [float(WIDEN)] * 8))
         missed = builder.fcmp_ordered(">", entry, widened)
-        beyond = builder.fcmp_ordered(">", entry, _splat(builder, end, FLOAT8))
+        beyond = builder.fcmp_ordered(">", entry, emit.splat(builder, end, emit.FLOAT8))
         met = builder.and_(occupied, builder.not_(builder.or_(missed, beyond)))
-        return builder.or_(_mask(builder, met, 8), builder.shl(_mask(builder, occupied, 8), ir.Constant(INT32, 8)))
+        return builder.or_(
+            emit.mask(builder, met), builder.shl(emit.mask(builder, occupied), ir.Constant(emit.INT32, 8))
+        )
 
     return types.uint32(types.int64, types.int64, types.float32, types.float32, types.int64), generate
 
@@ -88,15 +59,15 @@ def _triangles_intrinsic(typing_context, pack, kx, ky, kz, shear):
     def generate(context, builder, signature, arguments):
         pack, kx, ky, kz, shear = arguments
         origin_x, origin_y, origin_z, shear_x, shear_y = (
-            _splat(builder, _load(builder, shear, 4 * k, FLOAT), FLOAT4) for k in range(5)
+            emit.splat(builder, emit.load(builder, shear, 4 * k, emit.FLOAT), emit.FLOAT4) for k in range(5)
         )
-        scale = _splat(builder, _load(builder, shear, 24, FLOAT), FLOAT4)
+        scale = emit.splat(builder, emit.load(builder, shear, 24, emit.FLOAT), emit.FLOAT4)
         x, y = [], []
         for corner in range(3):
             at = builder.add(pack, ir.Constant(ir.IntType(64), 48 * corner))
 
             def relative(offset, origin, at=at):
-                value = _load_at(builder, builder.add(at, offset), FLOAT4)
+                value = emit.load_at(builder, builder.add(at, offset), emit.FLOAT4)
                 return builder.fsub(builder.fmul(value, scale), origin)
 
             along = relative(kz, origin_z)
@@ -106,17 +77,19 @@ def _triangles_intrinsic(typing_context, pack, kx, ky, kz, shear):
         def edge(p, q):
             return builder.fsub(builder.fmul(x[p], y[q]), builder.fmul(y[p], x[q]))
 
-        zero = ir.Constant(FLOAT4, [0.0] * 4)
+        zero = ir.Constant(emit.FLOAT4, [0.0] * 4)
         negative = positive = None
         for value in (edge(2, 1), edge(0, 2), edge(1, 0)):
             below, above = builder.fcmp_ordered("<", value, zero), builder.fcmp_ordered(">", value, zero)
             negative = below if negative is None else builder.or_(negative, below)
             positive = above if positive is None else builder.or_(positive, above)
-        identity = _load(builder, pack, 144, ir.VectorType(INT32, 4))
-        used = builder.icmp_signed("!=", identity, ir.Constant(ir.VectorType(INT32, 4), [-1] * 4))
-        has_area = builder.icmp_signed(">=", identity, ir.Constant(ir.VectorType(INT32, 4), [0] * 4))
+        identity = emit.load(builder, pack, 144, ir.VectorType(emit.INT32, 4))
+        used = builder.icmp_signed("!=", identity, ir.Constant(ir.VectorType(emit.INT32, 4), [-1] * 4))
+        has_area = builder.icmp_signed(">=", identity, ir.Constant(ir.VectorType(emit.INT32, 4), [0] * 4))
         possible = builder.and_(has_area, builder.not_(builder.and_(negative, positive)))
-        return builder.or_(_mask(builder, possible, 4), builder.shl(_mask(builder, used, 4), ir.Constant(INT32, 4)))
+        return builder.or_(
+            emit.mask(builder, possible), builder.shl(emit.mask(builder, used), ir.Constant(emit.INT32, 4))
+        )
 
     return types.uint32(types.int64, types.int64, types.int64, types.int64, types.int64), generate
 
@@ -124,7 +97,7 @@ def _triangles_intrinsic(typing_context, pack, kx, ky, kz, shear):
 @intrinsic
 def _lowest_bit_intrinsic(typing_context, mask):
     def generate(context, builder, signature, arguments):
-        return builder.zext(builder.cttz(arguments[0], ir.Constant(BOOL, 1)), ir.IntType(64))
+        return builder.zext(builder.cttz(arguments[0], ir.Constant(emit.BOOL, 1)), ir.IntType(64))
 
     return types.int64(types.uint32), generate
 

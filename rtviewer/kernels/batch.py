@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rtviewer.kernels import jit
+from rtviewer.kernels import inline_jit, jit
 from rtviewer.kernels.constants import INSTANCE_DESC_SIZE
 from rtviewer.kernels.memory import load_f32, load_i64, load_u32, store_f32, store_i32, store_i64, store_u8
 from rtviewer.kernels.ray_box import INFINITY
@@ -65,25 +65,8 @@ def argument(batch, which, ray):
 
 
 @jit
-def begin_ray(walk, batch, ray):
-    """Fill the block of a walk with a ray and its arguments, and clear its hit; tells whether it is to be traced.
-
-    Rays that break RAY-2 or RAY-3 are marked and, like those with an infinite component (RAY-5), miss.
-    """
-    origin, direction = load_i64(batch + BATCH_ORIGIN) + 12 * ray, load_i64(batch + BATCH_DIRECTION) + 12 * ray
-    is_number, is_finite = True, True
-    for axis in range(3):
-        o, d = load_f32(origin + 4 * axis), load_f32(direction + 4 * axis)
-        is_number = is_number and o == o and d == d
-        is_finite = is_finite and abs(o) < INFINITY and abs(d) < INFINITY
-        store_f32(walk + ORIGIN + 4 * axis, o)
-        store_f32(walk + DIRECTION + 4 * axis, d)
-    t_min, t_max = load_f32(load_i64(batch + BATCH_T_MIN) + 4 * ray), load_f32(load_i64(batch + BATCH_T_MAX) + 4 * ray)
-    is_valid = is_number and t_min >= np.float32(0.0) and t_min <= t_max
-    store_u8(load_i64(batch + BATCH_INVALID) + ray, np.uint8(0 if is_valid else 1))
-    store_f32(walk + T_MIN, t_min)
-    store_f32(walk + T_MAX, t_max)
-    store_f32(walk + T_CURRENT, t_max)
+def set_arguments(walk, batch, ray):
+    """Fill the block of a walk with the arguments of a ray."""
     report_t = load_i64(batch + BATCH_REPORT_T) + load_i64(batch + BATCH_REPORT_T + 8) * ray
     store_f32(walk + REPORT_T, load_f32(report_t))
     store_i64(walk + RAY_FLAGS, argument(batch, BATCH_FLAGS, ray))
@@ -92,6 +75,39 @@ def begin_ray(walk, batch, ray):
     store_i64(walk + INTERSECTION, argument(batch, BATCH_INTERSECTION, ray))
     store_i64(walk + RAY_CONTRIBUTION, argument(batch, BATCH_CONTRIBUTION, ray) & 0xF)
     store_i64(walk + MULTIPLIER, argument(batch, BATCH_MULTIPLIER, ray) & 0xF)
+
+
+@inline_jit
+def are_arguments_alike(batch):
+    """Whether all rays of a batch have the same arguments."""
+    strides = np.int64(0)
+    for which in (
+        BATCH_FLAGS, BATCH_MASK, BATCH_ANY_HIT, BATCH_INTERSECTION, BATCH_CONTRIBUTION, BATCH_MULTIPLIER, BATCH_REPORT_T
+    ):  # fmt: skip
+        strides |= load_i64(batch + which + 8)
+    return strides == 0
+
+
+@jit
+def begin_ray(walk, batch, ray):
+    """Fill the block of a walk with a ray, and clear its hit; tells whether it is to be traced.
+
+    Rays that break RAY-2 or RAY-3 are marked and, like those with an infinite component (RAY-5), miss.
+    """
+    origin, direction = load_i64(batch + BATCH_ORIGIN) + 12 * ray, load_i64(batch + BATCH_DIRECTION) + 12 * ray
+    is_number, is_finite = True, True
+    for axis in range(3):
+        o, d = load_f32(origin + 4 * axis), load_f32(direction + 4 * axis)
+        is_number = is_number & (o == o) & (d == d)
+        is_finite = is_finite & (abs(o) < INFINITY) & (abs(d) < INFINITY)
+        store_f32(walk + ORIGIN + 4 * axis, o)
+        store_f32(walk + DIRECTION + 4 * axis, d)
+    t_min, t_max = load_f32(load_i64(batch + BATCH_T_MIN) + 4 * ray), load_f32(load_i64(batch + BATCH_T_MAX) + 4 * ray)
+    is_valid = is_number and t_min >= np.float32(0.0) and t_min <= t_max
+    store_u8(load_i64(batch + BATCH_INVALID) + ray, np.uint8(0 if is_valid else 1))
+    store_f32(walk + T_MIN, t_min)
+    store_f32(walk + T_MAX, t_max)
+    store_f32(walk + T_CURRENT, t_max)
     store_i64(walk + FAULT, np.int64(0))
     store_i64(walk + QUERY_NEXT, np.int64(0))
     store_i64(walk + HIT_INSTANCE, np.int64(-1))

@@ -61,7 +61,16 @@ from rtviewer.kernels.constants import (
 from rtviewer.kernels.culling import hit_kind, is_facing_culled
 from rtviewer.kernels.events import add_event, count, set_verdict
 from rtviewer.kernels.hit_groups import any_hit_program, intersection_program, next_decision, record_of
-from rtviewer.kernels.memory import load_f32, load_f64, load_i32, load_i64, load_u32, store_f32, store_i32, store_i64
+from rtviewer.kernels.memory import (
+    load_f32,
+    load_f64,
+    load_i32,
+    load_i64,
+    load_u32,
+    store_f32,
+    store_i32,
+    store_i64,
+)
 from rtviewer.kernels.programs import (
     ACCEPT_HIT_AND_END_SEARCH,
     IGNORE_HIT,
@@ -74,6 +83,8 @@ from rtviewer.kernels.state import (
     ATTRIBUTE_0,
     ATTRIBUTE_1,
     BLAS,
+    BLAS_GEOMETRIES,
+    BLAS_GEOMETRY_COUNT,
     BLAS_INDICES,
     BLAS_VERTICES,
     EDGES,
@@ -103,11 +114,13 @@ from rtviewer.kernels.state import (
     T_CURRENT,
     T_MAX,
     T_MIN,
+    WORLD,
+    WORLD_RECORD_COUNT,
 )
 from rtviewer.kernels.vector import lowest_bit
 
 
-@jit
+@inline_jit
 def find_geometry(geometries, geometry_count, number):
     """Index of the geometry that holds a primitive number: the last whose first primitive is not above it."""
     low, high = 0, geometry_count - 1
@@ -120,7 +133,7 @@ def find_geometry(geometries, geometry_count, number):
     return low
 
 
-@jit
+@inline_jit
 def first_of_geometry(geometries, geometry):
     return np.int64(load_u32(geometries + geometry * GEOMETRY_SIZE + GEOMETRY_FIRST_PRIMITIVE))
 
@@ -140,7 +153,7 @@ def wins_tie(is_triangle, number, walk):
     return instance < hit_instance or (instance == hit_instance and number <= hit_number)
 
 
-@jit
+@inline_jit
 def outside_interval(is_triangle, t, walk):
     """RAY-6 but for a triangle exactly at the current end of a committed hit, which a tie may still decide."""
     t_min, end = load_f32(walk + T_MIN), load_f32(walk + T_CURRENT)
@@ -155,7 +168,7 @@ def outside_interval(is_triangle, t, walk):
     return VERDICT_NONE if t <= end else VERDICT_AT_OR_BEYOND_CURRENT_END
 
 
-@jit
+@inline_jit
 def tie_verdict(is_triangle, t, opacity, number, walk):
     """What a t equal to the committed one becomes: DET-5 between opaque hits, RAY-6 literally with any-hit involved."""
     if t != load_f32(walk + T_CURRENT) or load_i64(walk + HIT_INSTANCE) < 0:
@@ -201,6 +214,16 @@ def offer(is_triangle, t, kind, attribute_0, attribute_1, opacity, number, geome
         if action == ACCEPT_HIT_AND_END_SEARCH:
             verdict = VERDICT_ANY_HIT_ENDED_SEARCH
             store_i64(walk + ENDED, np.int64(1))
+    return commit(
+        is_triangle, t, kind, attribute_0, attribute_1, opacity, number, geometry, primitive, verdict, walk, counters
+    )
+
+
+@inline_jit
+def commit(
+    is_triangle, t, kind, attribute_0, attribute_1, opacity, number, geometry, primitive, verdict, walk, counters
+):
+    """The candidate becomes the hit (TRAV-1); returns the verdict, which RF-2 may change."""
     count(counters, COUNT_COMMITS, 1)
     store_i64(walk + HIT_INSTANCE, load_i64(walk + INSTANCE))
     store_i64(walk + HIT_GEOMETRY, np.int64(geometry))
@@ -244,7 +267,7 @@ def reject_culled(opacity, geometries, geometry_count, number, size, walk, count
     )  # fmt: skip
 
 
-@jit
+@inline_jit
 def opacity_of(identity, walk):
     """What the walk makes of a pack lane's geometry (OPQ-1 to OPQ-4)."""
     if identity & ID_OPAQUE:
@@ -294,30 +317,26 @@ def test_triangle_leaf(packs, first, last, geometries, geometry_count, walk, siz
                 return
 
 
-@jit
-def test_met_triangles(lanes, geometries, geometry_count, walk):
+@inline_jit
+def test_met_triangles(lanes, blas, walk):
     """Lanes of a pack that the vector test lets through, with what it computed, until the search ends."""
-    at = load_i64(walk + PACK_FOUND)
+    geometries, geometry_count = load_i64(blas + BLAS_GEOMETRIES), load_i64(blas + BLAS_GEOMETRY_COUNT)
+    at, kz = load_i64(walk + PACK_FOUND), load_i64(walk + KZ)
+    is_scaled = load_f32(walk + SHEAR + SHEAR_SCALE) != np.float32(1.0)
     while lanes != 0 and load_i64(walk + ENDED) == 0:
         lane = lowest_bit(lanes)
         lanes &= lanes - np.uint32(1)
-        test_met_triangle(at + 4 * lane, lane, geometries, geometry_count, walk)
-
-
-@jit
-def test_met_triangle(at, lane, geometries, geometry_count, walk):
-    """One of them; a scaled ray was not tested, and on an edge everything is computed anew."""
-    edges, kz = walk + EDGES + 8 * lane, load_i64(walk + KZ)
-    u, v, w = load_f64(edges), load_f64(edges + 32), load_f64(edges + 64)
-    is_scaled = load_f32(walk + SHEAR + SHEAR_SCALE) != np.float32(1.0)
-    if is_scaled or u == 0.0 or v == 0.0 or w == 0.0:
-        test_triangle(at, kz, geometries, geometry_count, walk, np.int64(0), None, None)
-        return
-    identity = np.int64(load_i32(at + PACK_IDS))
-    opacity = opacity_of(identity, walk)
-    if opacity < OPACITY_CULLED_OPAQUE:
-        number, t, area = identity & PRIMITIVE_BITS, load_f32(walk + EDGES + 128 + 4 * lane), load_f64(edges + 96)
-        meet_triangle(number, opacity, t, v, w, area, kz, geometries, geometry_count, walk, None)
+        edges = walk + EDGES + 8 * lane
+        u, v, w = load_f64(edges), load_f64(edges + 32), load_f64(edges + 64)
+        # A scaled ray was not tested, and on an edge it has to be decided whose it is.
+        if is_scaled or u == 0.0 or v == 0.0 or w == 0.0:
+            test_triangle(at + 4 * lane, kz, geometries, geometry_count, walk, np.int64(0), None, None)
+            continue
+        identity = np.int64(load_i32(at + 4 * lane + PACK_IDS))
+        opacity = opacity_of(identity, walk)
+        if opacity < OPACITY_CULLED_OPAQUE:
+            number, t, area = identity & PRIMITIVE_BITS, load_f32(walk + EDGES + 128 + 4 * lane), load_f64(edges + 96)
+            meet_triangle(number, opacity, t, v, w, area, kz, geometries, geometry_count, walk, None)
 
 
 @jit
@@ -376,7 +395,7 @@ def test_triangle(at, kz, geometries, geometry_count, walk, size, counters, log)
     )  # fmt: skip
 
 
-@jit
+@inline_jit
 def meet_triangle(number, opacity, t, v, w, det, kz, geometries, geometry_count, walk, counters):
     """A triangle that the ray's line belongs to: facing, then what becomes of the candidate: (hit kind, verdict)."""
     instance_flags = load_i64(walk + INSTANCE_FLAGS)
@@ -384,10 +403,23 @@ def meet_triangle(number, opacity, t, v, w, det, kz, geometries, geometry_count,
     if is_facing_culled(kind, instance_flags, load_i64(walk + RAY_FLAGS)):
         count(counters, COUNT_REJECTED_FACING, 1)
         return kind, VERDICT_BACK_FACE_CULLED if kind == BACK_FACE else VERDICT_FRONT_FACE_CULLED
-    verdict = offer(
-        True, t, kind, np.float32(v / det), np.float32(w / det), opacity, number, geometries, geometry_count,
-        walk, counters,
-    )  # fmt: skip
+    attribute_0, attribute_1 = np.float32(v / det), np.float32(w / det)
+    if opacity != OPACITY_OPAQUE or load_i64(load_i64(walk + WORLD) + WORLD_RECORD_COUNT) >= 0:
+        return kind, offer(
+            True, t, kind, attribute_0, attribute_1, opacity, number, geometries, geometry_count, walk, counters
+        )
+    # Opaque and without a table: no shader is asked.
+    verdict = outside_interval(True, t, walk)
+    if verdict == VERDICT_NONE:
+        verdict = tie_verdict(True, t, opacity, number, walk)
+    if verdict != VERDICT_NONE:
+        count(counters, COUNT_REJECTED_INTERVAL, 1)
+        return kind, verdict
+    geometry = find_geometry(geometries, geometry_count, number)
+    primitive = number - first_of_geometry(geometries, geometry)
+    verdict = commit(
+        True, t, kind, attribute_0, attribute_1, opacity, number, geometry, primitive, VERDICT_COMMITTED, walk, counters
+    )
     return kind, verdict
 
 

@@ -17,8 +17,10 @@ from rtviewer.kernels import jit
 MARGIN = np.float32(2.0**-20)
 """Sixteen unit roundoffs: the shear makes at most seven, relative to the largest coordinate."""
 WIDEN = np.float32(1.0 + 2.0**-20)
-"""Three roundings of a slab distance are 2^-22 relative; entry, exit and the current end each get four times that."""
+"""Three roundings of a slab distance are 2^-22 relative; exit and the current end get four times that. Twice the two
+errors fit, and the rounding of the wider reciprocal."""
 TINY = np.float32(1e-37)
+LARGEST = np.float32(3.4028234663852886e38)
 INFINITY = np.float32(np.inf)
 
 

@@ -15,8 +15,8 @@ from numba.extending import intrinsic
 
 from rtviewer.kernels import emit, inline_jit, jit
 from rtviewer.kernels.memory import load_f32, store_f32, store_i32
-from rtviewer.kernels.ray_box import INFINITY, MARGIN, TINY
-from rtviewer.kernels.state import SHEAR_SCALE, SLAB_FAR, SLAB_PLANES, SLAB_RECIPROCAL
+from rtviewer.kernels.ray_box import INFINITY, LARGEST, MARGIN, TINY, WIDEN
+from rtviewer.kernels.state import SHEAR_SCALE, SLAB_FAR, SLAB_FAR_RECIPROCAL, SLAB_PLANES, SLAB_RECIPROCAL
 from rtviewer.kernels.vector_portable import HUGE
 
 HUGE_BITS = int(HUGE.view(np.uint32))
@@ -24,6 +24,8 @@ HUGE_BITS = int(HUGE.view(np.uint32))
 SIGN, REST = 0x80000000, 0x7FFFFFFF
 NORMAL = 0x00800000
 """Bits of the least normal float32; the reciprocal of what is not below it is finite."""
+FAR = 0x7E000000
+"""Bits of 2^125: below it, no plane of a slab overflows."""
 
 
 def _bits(builder, ray):
@@ -48,17 +50,22 @@ def _float(builder, bits):
 
 
 @intrinsic
-def _has_small_intrinsic(typing_context, ray):
+def _is_usual_intrinsic(typing_context, ray, reach):
     def generate(context, builder, signature, arguments):
-        _, directions = _bits(builder, arguments[0])
+        ray, reach = arguments
+        origins, directions = _bits(builder, ray)
         least = _best(builder, "<", [_size(builder, bits) for bits in directions])
-        return builder.icmp_signed("<", least, ir.Constant(emit.INT32, NORMAL))
+        most = _best(
+            builder, ">", [_size(builder, bits) for bits in (*origins, *directions, builder.bitcast(reach, emit.INT32))]
+        )
+        is_normal = builder.icmp_signed(">=", least, ir.Constant(emit.INT32, NORMAL))
+        return builder.and_(is_normal, builder.icmp_signed("<", most, ir.Constant(emit.INT32, FAR)))
 
-    return types.boolean(types.int64), generate
+    return types.boolean(types.int64, types.float32), generate
 
 
 @intrinsic
-def _set_normal_slab_intrinsic(typing_context, slab, ray, reach):
+def _set_usual_slab_intrinsic(typing_context, slab, ray, reach):
     def generate(context, builder, signature, arguments):
         slab, ray, reach = arguments
         origins, directions = _bits(builder, ray)
@@ -71,9 +78,12 @@ def _set_normal_slab_intrinsic(typing_context, slab, ray, reach):
             origin, direction = _float(builder, origins[axis]), _float(builder, directions[axis])
             turn = builder.lshr(sign, ir.Constant(emit.INT32, 26))  # 32 or 0
             at = 4 * axis
+            reciprocal = builder.fdiv(ir.Constant(emit.FLOAT, 1.0), direction)
+            widened = builder.fmul(reciprocal, ir.Constant(emit.FLOAT, float(WIDEN)))
             emit.store(builder, builder.fadd(origin, outward), slab, at)
             emit.store(builder, builder.fsub(origin, outward), slab, SLAB_FAR + at)
-            emit.store(builder, builder.fdiv(ir.Constant(emit.FLOAT, 1.0), direction), slab, SLAB_RECIPROCAL + at)
+            emit.store(builder, reciprocal, slab, SLAB_RECIPROCAL + at)
+            emit.store(builder, widened, slab, SLAB_FAR_RECIPROCAL + at)
             emit.store(builder, builder.or_(turn, ir.Constant(emit.INT32, 64 * axis)), slab, SLAB_PLANES + at)
         return context.get_dummy_value()
 
@@ -81,32 +91,32 @@ def _set_normal_slab_intrinsic(typing_context, slab, ray, reach):
 
 
 @jit
-def set_any_slab(slab, ray, reach):
+def set_any_slab(slab, ray, reach, usual):
     """``set_slab`` whatever the direction."""
     ox, oy, oz = load_f32(ray), load_f32(ray + 4), load_f32(ray + 8)
     margin = max((reach + max(abs(ox), max(abs(oy), abs(oz)))) * MARGIN, TINY)
     for axis in range(3):
         origin, direction = load_f32(ray + 4 * axis), load_f32(ray + 12 + 4 * axis)
-        low, high, reciprocal, turned = origin + margin, origin - margin, INFINITY, False
+        low, high, reciprocal, turned = origin + margin, origin - margin, INFINITY, direction < np.float32(0.0)
         if direction != np.float32(0.0):
             reciprocal = np.float32(1.0) / direction
-            if abs(reciprocal) == INFINITY:
-                low, high, reciprocal = INFINITY, -INFINITY, np.float32(1.0)
-            else:
-                turned = reciprocal < np.float32(0.0)
+        if (abs(reciprocal) == INFINITY and direction != np.float32(0.0)) or low == INFINITY or high == -INFINITY:
+            # Says nothing: all planes but infinite ones are at -inf and +inf.
+            low, high, reciprocal = LARGEST, -LARGEST, -INFINITY if turned else INFINITY
         at = slab + 4 * axis
         store_f32(at, high if turned else low)
         store_f32(at + SLAB_FAR, low if turned else high)
         store_f32(at + SLAB_RECIPROCAL, reciprocal)
+        store_f32(at + SLAB_FAR_RECIPROCAL, reciprocal * WIDEN)
         store_i32(at + SLAB_PLANES, np.int32(64 * axis + 32 if turned else 64 * axis))
 
 
 @inline_jit
-def set_fast_slab(slab, ray, reach):
-    if _has_small_intrinsic(ray):
-        set_any_slab(slab, ray, reach)
+def set_fast_slab(slab, ray, reach, usual):
+    if usual:
+        _set_usual_slab_intrinsic(slab, ray, reach)
     else:
-        _set_normal_slab_intrinsic(slab, ray, reach)
+        set_any_slab(slab, ray, reach, usual)
 
 
 @intrinsic
@@ -151,13 +161,17 @@ def _octant_intrinsic(typing_context, ray):
 
 
 if numba.config.DISABLE_JIT:
-    from rtviewer.kernels.vector_portable import octant_of, set_shear
+    from rtviewer.kernels.vector_portable import is_usual, octant_of, set_shear
 
     set_slab = set_any_slab
 else:
+    is_usual = _is_usual_intrinsic
+    """is_usual(ray, reach): whether all numbers are finite and far from overflow, and no direction component is zero or
+    subnormal. ``ray`` address of origin and direction, six float32; ``reach`` float32: largest coordinate of what is
+    walked."""
     set_slab = set_fast_slab
-    """set_slab(slab, ray, reach): fill the slab (``state``) at an address, for the conservative test of ``ray_box``.
-    ``ray`` address of origin and direction, six float32; ``reach`` float32: largest coordinate of what is walked."""
+    """set_slab(slab, ray, reach, usual): fill the slab (``state``) at an address, for the test of ``ray_box``.
+    ``usual``: what ``is_usual`` says."""
     set_shear = _set_shear_intrinsic
     """set_shear(shear, ray, reach) -> kz: fill the shear at an address, for the test of ``ray_triangle``. kz is the
     axis of the largest direction component, the first on ties; kx, ky follow cyclically (step 1 of the method)."""

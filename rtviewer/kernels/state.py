@@ -5,7 +5,7 @@ Blocks instead of arrays, because inner kernels take addresses (see ``memory``).
 
 from __future__ import annotations
 
-# The world: 80 bytes.
+# The world: 88 bytes.
 WORLD_NODES = 0
 WORLD_LEAVES = 8
 WORLD_DESCS = 16
@@ -24,7 +24,10 @@ WORLD_REACH = 72
 """float32: largest coordinate of the top level."""
 WORLD_CONDITION = 76
 """float32: worst product of the norms of an instance's transform and its inverse."""
-WORLD_SIZE = 80
+WORLD_ONLY_LEAF = 80
+"""Address of the leaf of the only instance, when its box in the top level cannot keep a ray out that could hit it; else
+0."""
+WORLD_SIZE = 88
 
 # A BLAS row: 88 bytes.
 BLAS_NODES = 0
@@ -164,10 +167,11 @@ FAULT_WRONG_TYPE = 2
 FAULT_BITS = 8
 """The record's index is shifted by this."""
 
-# A slab (``ray_box.set_slab``): four rows of 16 bytes with a value for each axis: float32 origin for the planes met
-# first, for those met last, reciprocal; int32 offset in a node of the planes met first.
-SLAB_FAR = 16
-SLAB_RECIPROCAL = 32
+# A slab (``ray_box``): rows of 12 bytes with a value for each axis: float32 origin and reciprocal for the planes met
+# first, for those met last; int32 offset in a node of the planes met first.
+SLAB_RECIPROCAL = 12
+SLAB_FAR = 24
+SLAB_FAR_RECIPROCAL = 36
 SLAB_PLANES = 48
 
 # A shear (``ray_triangle.set_shear``): 32 bytes of float32: origin along kx, ky, kz; Sx, Sy, Sz; scale.

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from rtviewer.kernels import inline_jit, jit
-from rtviewer.kernels.batch import begin_ray, finish_ray
+from rtviewer.kernels.batch import are_arguments_alike, begin_ray, finish_ray, set_arguments
 from rtviewer.kernels.candidates import (
     axis_offset,
     fill_pack,
@@ -64,9 +64,9 @@ from rtviewer.kernels.constants import (
 )
 from rtviewer.kernels.culling import effective_opacity, is_mask_excluded, is_type_skipped
 from rtviewer.kernels.events import add_event, count, count_most
-from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, store_f32, store_i32, store_i64
+from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, noinline, store_f32, store_i32, store_i64
 from rtviewer.kernels.ray_box import WIDEN
-from rtviewer.kernels.ray_setup import octant_of, set_shear, set_slab
+from rtviewer.kernels.ray_setup import is_usual, octant_of, set_shear, set_slab
 from rtviewer.kernels.state import (
     BATCH_LOG_END,
     BLAS,
@@ -99,21 +99,17 @@ from rtviewer.kernels.state import (
     OPACITY_OF_OPAQUE,
     ORIGIN,
     PACK,
-    PACK_END,
     PACK_FOUND,
-    PACK_NEXT,
     RAY_FLAGS,
     RAY_MASK,
     SHEAR,
     SHEAR_SCALE,
     SLAB_BOTTOM,
     SLAB_TOP,
-    STACK_BASE,
     STACK_ENTRIES,
     STACK_EXITS,
     STACK_PLACES,
     STACK_REFERENCES,
-    STACK_SIZE,
     T_CURRENT,
     T_MAX,
     T_MIN,
@@ -125,6 +121,7 @@ from rtviewer.kernels.state import (
     WORLD_LEAVES,
     WORLD_NODE_COUNT,
     WORLD_NODES,
+    WORLD_ONLY_LEAF,
     WORLD_REACH,
 )
 from rtviewer.kernels.vector import boxes, triangles, visit
@@ -140,14 +137,40 @@ def trace_rays(world, batch, counters, log, walk, first, last):
     """
     store_i64(walk + WORLD, world)
     store_i32(walk + OPACITY_KEY, np.int32(-1))
+    alike = are_arguments_alike(batch)
+    if alike and last > first:
+        set_arguments(walk, batch, first)
+    if counters is None and log is None and alike and load_i64(world + WORLD_ONLY_LEAF) != 0:
+        trace_into_only(world, batch, walk, first, last)
+        return
     not_empty = load_i64(world + WORLD_NODE_COUNT) > 0
     for ray in range(first, last):
+        if not alike:
+            set_arguments(walk, batch, ray)
         if begin_ray(walk, batch, ray) and not_empty:
             row = None if counters is None else counters + ray * (4 * COUNTERS)
             walk_top(world, walk, row, log)
         finish_ray(walk, batch, ray)
         if log is not None:
             store_i64(load_i64(batch + BATCH_LOG_END) + 8 * ray, load_i64(log + LOG_COUNT))
+
+
+@inline_jit
+def trace_into_only(world, batch, walk, first, last):
+    """Trace rays with the same arguments in a world of one instance: what keeps all of them out is asked once."""
+    leaf = load_i64(world + WORLD_ONLY_LEAF)
+    instance = np.int64(load_i32(leaf + 48))
+    row = np.int64(load_i32(load_i64(world + WORLD_INSTANCE_BLAS) + 4 * instance))
+    desc = load_i64(world + WORLD_DESCS) + instance * INSTANCE_DESC_SIZE
+    is_open = instance_verdict(world, row, instance, desc, leaf, walk) == VERDICT_NONE
+    blas = load_i64(world + WORLD_BLASES) + row * BLAS_ROW_SIZE
+    for ray in range(first, last):
+        if begin_ray(walk, batch, ray) and is_open:
+            to_object(leaf, walk)
+            usual = is_usual(walk + OBJECT_ORIGIN, load_f32(blas + BLAS_REACH))
+            if usual or is_object_ray_finite(walk):
+                walk_bottom(blas, usual, walk, 0, None, None)
+        finish_ray(walk, batch, ray)
 
 
 @inline_jit
@@ -181,9 +204,9 @@ def walk_top(world, walk, counters, log):
     """The top level: nodes, then each instance that a leaf names."""
     ray = walk + ORIGIN
     reach = max(abs(load_f32(ray)), max(abs(load_f32(ray + 4)), abs(load_f32(ray + 8))))
-    condition = load_f32(world + WORLD_CONDITION)
     # The object ray is off by some roundings of world coordinates, times what the transforms make of them.
-    set_slab(walk + SLAB_TOP, ray, (load_f32(world + WORLD_REACH) + reach) * condition)
+    reach = (load_f32(world + WORLD_REACH) + reach) * load_f32(world + WORLD_CONDITION)
+    set_slab(walk + SLAB_TOP, ray, reach, is_usual(ray, reach))
     octant = octant_of(ray)
     nodes, leaves = load_i64(world + WORLD_NODES), load_i64(world + WORLD_LEAVES)
     ref, size = take_next(walk, 0, push_root(walk, 0, counters, log), 0, -1, log)
@@ -338,7 +361,7 @@ def to_object(matrix, walk):
         store_f32(walk + OBJECT_DIRECTION + 4 * axis, (m0 * dx + m1 * dy) + m2 * dz)
 
 
-@inline_jit
+@jit
 def is_object_ray_finite(walk):
     for word in range(0, 24, 4):
         if not (abs(load_f32(walk + OBJECT_ORIGIN + word)) < np.float32(np.inf)):
@@ -353,9 +376,12 @@ def enter_instance(world, leaf, walk, size, place, entry, leave, counters, log):
     row = np.int64(load_i32(load_i64(world + WORLD_INSTANCE_BLAS) + 4 * instance))
     desc = load_i64(world + WORLD_DESCS) + instance * INSTANCE_DESC_SIZE
     verdict = instance_verdict(world, row, instance, desc, leaf, walk)
+    blas = load_i64(world + WORLD_BLASES) + row * BLAS_ROW_SIZE
+    usual = False
     if verdict == VERDICT_NONE:
         to_object(leaf, walk)
-        if not is_object_ray_finite(walk):
+        usual = is_usual(walk + OBJECT_ORIGIN, load_f32(blas + BLAS_REACH))
+        if not usual and not is_object_ray_finite(walk):
             verdict = VERDICT_OBJECT_RAY_NOT_FINITE
     if log is not None:
         kind = EVENT_INSTANCE_ENTERED if verdict == VERDICT_NONE else EVENT_INSTANCE_SKIPPED
@@ -367,26 +393,29 @@ def enter_instance(world, leaf, walk, size, place, entry, leave, counters, log):
         count(counters, COUNT_INSTANCES_REJECTED, 1)
         return
     count(counters, COUNT_INSTANCES_ENTERED, 1)
-    walk_bottom(load_i64(world + WORLD_BLASES) + row * BLAS_ROW_SIZE, walk, size, counters, log)
+    walk_bottom(blas, usual, walk, size, counters, log)
 
 
 @inline_jit
-def walk_bottom(blas, walk, base, counters, log):
+def walk_bottom(blas, usual, walk, base, counters, log):
     """The bottom level of one instance, in its object space. ``base``: the top level's entries on the stack."""
     reach = load_f32(blas + BLAS_REACH)
-    set_slab(walk + SLAB_BOTTOM, walk + OBJECT_ORIGIN, reach)
+    set_slab(walk + SLAB_BOTTOM, walk + OBJECT_ORIGIN, reach, usual)
     store_i64(walk + BLAS, blas)
     store_i64(walk + KZ, set_shear(walk + SHEAR, walk + OBJECT_ORIGIN, reach))
     store_i64(walk + OCTANT, octant_of(walk + OBJECT_ORIGIN))
-    if counters is None and log is None and load_i64(blas + BLAS_IS_TRIANGLES) != 0:
-        walk_triangles(blas, walk, base)
-    else:
+    if counters is not None or log is not None or load_i64(blas + BLAS_IS_TRIANGLES) == 0:
         walk_leaves(blas, walk, base, counters, log)
+    elif load_i64(blas + BLAS_INDICES) == 0:
+        walk_triangles(blas, walk, base, None)
+    else:
+        walk_triangles(blas, walk, base, True)
 
 
 @jit
 def walk_leaves(blas, walk, base, counters, log):
     """Node by node and leaf by leaf, everything counted and logged."""
+    noinline()
     nodes, leaves = load_i64(blas + BLAS_NODES), load_i64(blas + BLAS_LEAVES)
     geometries, geometry_count = load_i64(blas + BLAS_GEOMETRIES), load_i64(blas + BLAS_GEOMETRY_COUNT)
     triangles, octant = load_i64(blas + BLAS_IS_TRIANGLES) != 0, load_i64(walk + OCTANT)
@@ -408,51 +437,23 @@ def walk_leaves(blas, walk, base, counters, log):
             ref, size = take_next(walk, base, size, 1, instance, log)
 
 
-@inline_jit
-def walk_triangles(blas, walk, base):
-    """The same walk where nothing is counted or logged: from candidate to candidate."""
-    geometries, geometry_count = load_i64(blas + BLAS_GEOMETRIES), load_i64(blas + BLAS_GEOMETRY_COUNT)
-    store_i64(walk + STACK_BASE, np.int64(base))
-    store_i64(walk + STACK_SIZE, np.int64(push_root(walk, base, None, None)))
-    store_i64(walk + PACK_NEXT, np.int64(0))
-    store_i64(walk + PACK_END, np.int64(0))
-    is_indexed = load_i64(blas + BLAS_INDICES) != 0
-    while True:
-        lanes = find_candidates(walk, True) if is_indexed else find_candidates(walk, None)
-        if lanes == 0:
-            return
-        test_met_triangles(lanes, geometries, geometry_count, walk)
-        if load_i64(walk + ENDED) != 0:
-            return
-
-
 @jit
-def find_candidates(walk, indexed):
-    """Go on until the vector test lets lanes of a pack through: those lanes, 0 at the end.
-
-    ``indexed``: None where packs hold corners. A function by itself, so that its loop has the registers.
-    """
-    blas = load_i64(walk + BLAS)
+def walk_triangles(blas, walk, base, indexed):
+    """The same walk where nothing is counted or logged. ``indexed``: None where packs hold corners."""
+    noinline()
     nodes, leaves, octant = load_i64(blas + BLAS_NODES), load_i64(blas + BLAS_LEAVES), load_i64(walk + OCTANT)
-    base, size = load_i64(walk + STACK_BASE), load_i64(walk + STACK_SIZE)
-    pack, end = load_i64(walk + PACK_NEXT), load_i64(walk + PACK_END)
-    while True:
-        while pack < end:
-            lanes = test_pack(leaves, pack, blas, walk, indexed)
-            pack += 1
-            if lanes != 0:
-                store_i64(walk + STACK_SIZE, size)
-                store_i64(walk + PACK_NEXT, pack)
-                store_i64(walk + PACK_END, end)
-                return lanes
-        ref, size = take_next(walk, base, size, 1, -1, None)
-        if ref == NONE:
-            return np.uint32(0)
+    ref, size = np.int64(0), base
+    while ref != NONE:
         while ref >= 0:
             ref, size = visit_node(nodes, ref, walk + SLAB_BOTTOM, octant, walk, size, None, None, 1, -1)
         if ref != NONE:
-            pack = ~ref >> 2
-            end = pack + (~ref & 3) + 1
+            for pack in range(~ref >> 2, (~ref >> 2) + (~ref & 3) + 1):
+                lanes = test_pack(leaves, pack, blas, walk, indexed)
+                if lanes != 0:
+                    test_met_triangles(lanes, blas, walk)
+                    if load_i64(walk + ENDED) != 0:
+                        return
+        ref, size = take_next(walk, base, size, 1, -1, None)
 
 
 @inline_jit

@@ -13,53 +13,54 @@ from numba.extending import intrinsic
 
 from rtviewer.kernels import emit
 from rtviewer.kernels.constants import NODE_CHILD, NODE_ORDER, PACK_IDS
-from rtviewer.kernels.ray_box import WIDEN
-from rtviewer.kernels.state import SLAB_FAR, SLAB_PLANES, SLAB_RECIPROCAL
+from rtviewer.kernels.state import SLAB_FAR, SLAB_FAR_RECIPROCAL, SLAB_PLANES, SLAB_RECIPROCAL
 from rtviewer.kernels.vector_portable import NONE
 
 NODE_AND_SIZE = types.UniTuple(types.int64, 2)
 
 
-def _slabs(builder, node, slab, t_min, end):
-    """(entries, exits, which children the ray meets inside the interval), eight lanes each."""
-    entry = leave = None
+def _distances_to_planes(builder, node, slab, turn, origin_row, reciprocal_row):
+    """Along the ray to eight planes of each axis: those met first, or with ``turn`` 32 those met last."""
+    distances = []
     for axis in range(3):
-        origin_near, origin_far, reciprocal = (
-            emit.load(builder, slab, row + 4 * axis, emit.FLOAT) for row in (0, SLAB_FAR, SLAB_RECIPROCAL)
+        offset = builder.zext(emit.load(builder, slab, SLAB_PLANES + 4 * axis, emit.INT32), emit.INT64)
+        offset = builder.xor(offset, ir.Constant(emit.INT64, turn))
+        origin, reciprocal = (
+            emit.splat(builder, emit.load(builder, slab, row + 4 * axis, emit.FLOAT), emit.FLOAT8)
+            for row in (origin_row, reciprocal_row)
         )
-        near_offset = builder.zext(emit.load(builder, slab, SLAB_PLANES + 4 * axis, emit.INT32), emit.INT64)
-        far_offset = builder.xor(near_offset, ir.Constant(emit.INT64, 32))
-        scale = emit.splat(builder, reciprocal, emit.FLOAT8)
-
-        def distance(offset, origin, scale=scale):
-            planes = emit.load_at(builder, builder.add(node, offset), emit.FLOAT8)
-            return builder.fmul(builder.fsub(planes, emit.splat(builder, origin, emit.FLOAT8)), scale)
-
-        near, far = distance(near_offset, origin_near), distance(far_offset, origin_far)
-        entry = near if entry is None else emit.larger(builder, near, entry)
-        leave = far if leave is None else emit.smaller(builder, far, leave)
-    entry = emit.larger(builder, emit.splat(builder, t_min, emit.FLOAT8), entry)
-    widened = builder.fmul(leave, emit.constant(emit.FLOAT8, float(WIDEN)))
-    # Unordered: what is no number rejects nothing.
-    met = builder.fcmp_unordered("<=", entry, widened)
-    met = builder.and_(met, builder.fcmp_unordered("<=", entry, emit.splat(builder, end, emit.FLOAT8)))
-    return entry, leave, builder.and_(_occupied(builder, node), met)
+        planes = emit.load_at(builder, builder.add(node, offset), emit.FLOAT8)
+        distances.append(builder.fmul(builder.fsub(planes, origin), reciprocal))
+    return distances
 
 
-def _occupied(builder, node):
-    child = emit.load(builder, node, NODE_CHILD, emit.INT8X32)
-    return builder.icmp_signed("!=", child, emit.constant(emit.INT8X32, 0))
+def _slabs(builder, node, slab, t_min, end):
+    """(entries, which children the ray meets inside the interval), eight lanes each.
+
+    The steps stand in a tree rather than in a row: what the next node is waits for them.
+    """
+    near = _distances_to_planes(builder, node, slab, 0, 0, SLAB_RECIPROCAL)
+    far = _distances_to_planes(builder, node, slab, 32, SLAB_FAR, SLAB_FAR_RECIPROCAL)
+    # What is no number rejects nothing: in the first place it is dropped, in the comparison it lets through.
+    begin = emit.larger(builder, near[2], emit.splat(builder, t_min, emit.FLOAT8))
+    last = emit.smaller(builder, far[2], emit.splat(builder, end, emit.FLOAT8))
+    entry = emit.larger(builder, emit.larger(builder, near[0], near[1]), begin)
+    leave = emit.smaller(builder, emit.smaller(builder, far[0], far[1]), last)
+    return entry, builder.fcmp_unordered("<=", entry, leave)
 
 
 @intrinsic
 def _boxes_intrinsic(typing_context, node, slab, t_min, end, out):
     def generate(context, builder, signature, arguments):
         node, slab, t_min, end, out = arguments
-        entry, leave, met = _slabs(builder, node, slab, t_min, end)
+        entry, met = _slabs(builder, node, slab, t_min, end)
+        far = _distances_to_planes(builder, node, slab, 32, SLAB_FAR, SLAB_RECIPROCAL)
         emit.store(builder, entry, out, 0)
-        emit.store(builder, leave, out, 32)
-        occupied = builder.shl(emit.mask(builder, _occupied(builder, node)), ir.Constant(emit.INT32, 8))
-        return builder.or_(emit.mask(builder, met), occupied)
+        emit.store(builder, emit.smaller(builder, emit.smaller(builder, far[0], far[1]), far[2]), out, 32)
+        child = emit.load(builder, node, NODE_CHILD, emit.INT8X32)
+        occupied = builder.icmp_signed("!=", child, emit.constant(emit.INT8X32, 0))
+        eight = ir.Constant(emit.INT32, 8)
+        return builder.or_(emit.mask(builder, met), builder.shl(emit.mask(builder, occupied), eight))
 
     return types.uint32(types.int64, types.int64, types.float32, types.float32, types.int64), generate
 
@@ -68,7 +69,7 @@ def _boxes_intrinsic(typing_context, node, slab, t_min, end, out):
 def _visit_intrinsic(typing_context, node, slab, t_min, end, references, entries, size, octant):
     def generate(context, builder, signature, arguments):
         node, slab, t_min, end, references, entries, size, octant = arguments
-        entry, _, met = _slabs(builder, node, slab, t_min, end)
+        entry, met = _slabs(builder, node, slab, t_min, end)
         bits = emit.mask(builder, met)
         one = ir.Constant(emit.INT32, 1)
         result = emit.Choice(builder, [emit.INT64, emit.INT64])
@@ -101,7 +102,7 @@ def _visit_intrinsic(typing_context, node, slab, t_min, end, references, entries
 
 
 def _sheared(builder, pack, axes, shear):
-    """Steps 1 and 2 of the method for four triangles: x, y, z of each corner, and the scale along z."""
+    """Steps 1 and 2 of the method for four triangles: x, y and distance along the ray of each corner."""
     kx, ky, kz = axes
     origin_x, origin_y, origin_z, shear_x, shear_y, shear_z = (
         emit.splat(builder, emit.load(builder, shear, 4 * k, emit.FLOAT), emit.FLOAT4) for k in range(6)
@@ -116,8 +117,8 @@ def _sheared(builder, pack, axes, shear):
         along = relative(kz, origin_z)
         x.append(builder.fsub(relative(kx, origin_x), builder.fmul(shear_x, along)))
         y.append(builder.fsub(relative(ky, origin_y), builder.fmul(shear_y, along)))
-        z.append(along)
-    return x, y, z, shear_z
+        z.append(builder.fmul(shear_z, along))
+    return x, y, z
 
 
 def _edges(builder, x, y):
@@ -125,48 +126,53 @@ def _edges(builder, x, y):
     return [builder.fsub(builder.fmul(x[p], y[q]), builder.fmul(y[p], x[q])) for p, q in ((2, 1), (0, 2), (1, 0))]
 
 
-def _has_both_signs(builder, edges):
-    zero = emit.constant(edges[0].type, 0.0)
-    negative = positive = None
-    for value in edges:
-        below, above = builder.fcmp_ordered("<", value, zero), builder.fcmp_ordered(">", value, zero)
-        negative = below if negative is None else builder.or_(negative, below)
-        positive = above if positive is None else builder.or_(positive, above)
-    return builder.and_(negative, positive)
+def _may_cover(builder, edges):
+    """Whether no two edges are of different signs. A product that vanishes and what is no number let through."""
+    least = emit.smaller(builder, emit.smaller(builder, edges[0], edges[1]), edges[2])
+    most = emit.larger(builder, emit.larger(builder, edges[0], edges[1]), edges[2])
+    return builder.fcmp_unordered(">=", builder.fmul(least, most), emit.constant(edges[0].type, 0.0))
 
 
-def _distances(builder, edges, z, shear_z):
-    """(t, area) from float64 edges; t is rounded to float32."""
+def _may_be_inside(builder, z, end):
+    """Whether t can be in 0 < t <= end: it lies between the corners' distances, whose weights are not negative."""
+    least = emit.smaller(builder, emit.smaller(builder, z[0], z[1]), z[2])
+    most = emit.larger(builder, emit.larger(builder, z[0], z[1]), z[2])
+    before = builder.fcmp_unordered("<=", least, emit.splat(builder, end, emit.FLOAT4))
+    return builder.and_(before, builder.fcmp_unordered(">", most, emit.constant(emit.FLOAT4, 0.0)))
+
+
+def _distances(builder, edges, z):
+    """(t, area) from float64 edges and the corners' distances; t is rounded to float32."""
     u, v, w = edges
     area = builder.fadd(builder.fadd(u, v), w)
-    a, b, c = (builder.fpext(builder.fmul(shear_z, value), emit.DOUBLE4) for value in z)
+    a, b, c = (builder.fpext(value, emit.DOUBLE4) for value in z)
     total = builder.fadd(builder.fadd(builder.fmul(u, a), builder.fmul(v, b)), builder.fmul(w, c))
-    t = builder.fptrunc(builder.fdiv(total, area), emit.FLOAT4)
-    return t, area
+    return builder.fptrunc(builder.fdiv(total, area), emit.FLOAT4), area
 
 
 @intrinsic
 def _triangles_intrinsic(typing_context, pack, kx, ky, kz, shear, t_min, end, out):
     def generate(context, builder, signature, arguments):
         pack, kx, ky, kz, shear, t_min, end, out = arguments
-        x, y, z, shear_z = _sheared(builder, pack, (kx, ky, kz), shear)
+        x, y, z = _sheared(builder, pack, (kx, ky, kz), shear)
         identity = emit.load(builder, pack, PACK_IDS, emit.INT4X32)
         has_area = builder.icmp_signed(">=", identity, emit.constant(emit.INT4X32, 0))
-        possible = builder.and_(has_area, builder.not_(_has_both_signs(builder, _edges(builder, x, y))))
+        possible = builder.and_(has_area, _may_be_inside(builder, z, end))
+        possible = builder.and_(possible, _may_cover(builder, _edges(builder, x, y)))
         bits = emit.mask(builder, possible)
         result = emit.Choice(builder, [emit.INT32])
         with result.when(builder.icmp_signed("==", bits, ir.Constant(emit.INT32, 0))):
             result.give(bits)
         wide_x, wide_y = ([builder.fpext(value, emit.DOUBLE4) for value in values] for values in (x, y))
         edges = _edges(builder, wide_x, wide_y)
-        t, area = _distances(builder, edges, z, shear_z)
+        t, area = _distances(builder, edges, z)
         for row, value in enumerate((*edges, area, t)):
             emit.store(builder, value, out, 32 * row)
-        no_area = builder.fcmp_unordered("==", area, emit.constant(emit.DOUBLE4, 0.0))
-        outside = builder.or_(no_area, _has_both_signs(builder, edges))
+        has_area = builder.fcmp_ordered("!=", area, emit.constant(emit.DOUBLE4, 0.0))
+        covers = builder.and_(has_area, _may_cover(builder, edges))
         after = builder.fcmp_ordered(">", t, emit.splat(builder, t_min, emit.FLOAT4))
         before = builder.fcmp_ordered("<=", t, emit.splat(builder, end, emit.FLOAT4))
-        inside = builder.and_(builder.not_(outside), builder.and_(after, before))
+        inside = builder.and_(covers, builder.and_(after, before))
         result.give_else(emit.mask(builder, builder.and_(possible, inside)))
         return result.values[0]
 
@@ -187,8 +193,8 @@ if numba.config.DISABLE_JIT:
 else:
     boxes = _boxes_intrinsic
     """boxes(node, slab, t_min, end, out) -> mask. ``node`` address of a node, ``slab`` of a slab, ``t_min`` and widened
-    ``end`` float32; ``out`` address of 16 float32 that receive eight entries and eight exits. Bits 0-7: children the ray
-    meets inside the interval; bits 8-15: occupied lanes."""
+    ``end`` float32; ``out`` address of 16 float32 that receive eight entries and eight exits. Bits 0-7: children the
+    ray meets inside the interval; bits 8-15: occupied lanes."""
     visit = _visit_intrinsic
     """visit(node, slab, t_min, end, references, entries, size, octant) -> (reference, size). Stacks the children that
     the ray meets, farthest first in the node's order for the octant, all but the last, which is returned; NONE when
@@ -197,7 +203,7 @@ else:
     triangles = _triangles_intrinsic
     """triangles(pack, kx, ky, kz, shear, t_min, end, out) -> mask. Byte offsets of the axes in a corner; ``shear``
     address of a shear of scale 1 (``ray_triangle.set_shear``). Bits 0-3: lanes that the ray meets in t_min < t <= end,
-    edges that may belong to a neighbour included. Where there is one, ``out`` receives U, V, W and area, (4, 4) float64,
-    and t, (4,) float32."""
+    edges that may belong to a neighbour included. Where there is one, ``out`` receives U, V, W and area, (4, 4)
+    float64, and t, (4,) float32."""
     lowest_bit = _lowest_bit_intrinsic
     """Index of the lowest set bit of a uint32 that is not 0."""

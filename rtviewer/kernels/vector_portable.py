@@ -6,8 +6,6 @@ import ctypes
 
 import numpy as np
 
-from rtviewer.kernels.ray_box import WIDEN
-
 NONE = -(1 << 40)
 """No reference: no node or leaf has this one."""
 HUGE = np.float32(2.0**124)
@@ -16,6 +14,11 @@ HUGE = np.float32(2.0**124)
 
 def _floats(address, count):
     return np.ctypeslib.as_array(ctypes.cast(int(address), ctypes.POINTER(ctypes.c_float)), (count,))
+
+
+def is_usual(ray, reach):
+    values = np.abs([*_floats(ray, 6), np.float32(reach)])
+    return bool(values[3:6].min() >= np.finfo(np.float32).tiny and values.max() < 2.0**125)
 
 
 def set_shear(shear, ray, reach):
@@ -37,32 +40,40 @@ def octant_of(ray):
 
 
 def _slabs(node, slab, t_min, end):
-    """(entries, exits, met, occupied), eight each."""
-    planes, ray = _floats(node, 48).reshape(6, 8), _floats(slab, 16).reshape(4, 4)
-    entry = leave = None
+    """(entries, exits, met), eight each."""
+    planes, values = _floats(node, 48).reshape(6, 8), _floats(slab, 15)
+    near, far, exits = [], [], []
     with np.errstate(all="ignore"):
         for axis in range(3):
-            near_row = int(ray[3].view(np.int32)[axis]) // 32
-            near = (planes[near_row] - ray[0, axis]) * ray[2, axis]
-            far = (planes[near_row ^ 1] - ray[1, axis]) * ray[2, axis]
-            entry = near if entry is None else np.where(near > entry, near, entry)
-            leave = far if leave is None else np.where(far < leave, far, leave)
-        entry = np.where(np.float32(t_min) > entry, np.float32(t_min), entry)
-        met = ~(entry > leave * WIDEN) & ~(entry > np.float32(end))
-    occupied = _floats(node, 56)[48:].view(np.int32) != 0
-    return entry, leave, met & occupied, occupied
+            origin, reciprocal, far_origin, far_reciprocal = values[axis:12:3]
+            row = int(values[12 + axis :].view(np.int32)[0]) // 32
+            near.append((planes[row] - origin) * reciprocal)
+            far.append((planes[row ^ 1] - far_origin) * far_reciprocal)
+            exits.append((planes[row ^ 1] - far_origin) * reciprocal)
+        entry = _larger(_larger(near[0], near[1]), _larger(near[2], np.float32(t_min)))
+        last = _smaller(_smaller(far[0], far[1]), _smaller(far[2], np.float32(end)))
+        return entry, _smaller(_smaller(exits[0], exits[1]), exits[2]), ~(entry > last)
+
+
+def _larger(a, b):
+    return np.where(a > b, a, b)
+
+
+def _smaller(a, b):
+    return np.where(a < b, a, b)
 
 
 def boxes(node, slab, t_min, end, out):
-    entry, leave, met, occupied = _slabs(node, slab, t_min, end)
+    entry, leave, met = _slabs(node, slab, t_min, end)
     result = _floats(out, 16)
     result[:8], result[8:] = entry, leave
+    occupied = _floats(node, 56)[48:].view(np.int32) != 0
     bits = 1 << np.arange(8)
     return np.uint32(int(bits[met].sum()) | int(bits[occupied].sum()) << 8)
 
 
 def visit(node, slab, t_min, end, references, entries, size, octant):
-    entry, _, met, _ = _slabs(node, slab, t_min, end)
+    entry, _, met = _slabs(node, slab, t_min, end)
     words = _floats(node, 64).view(np.int32)
     child, order = words[48:56], words[56:].view(np.uint32) >> np.uint32(3 * octant) & np.uint32(7)
     lanes = [int(lane) for lane in order if met[lane]]
@@ -83,12 +94,15 @@ def triangles(pack, kx, ky, kz, shear, t_min, end, out):
         z = corners[:, kz // 16] - ray[2]
         x = (corners[:, kx // 16] - ray[0]) - ray[3] * z
         y = (corners[:, ky // 16] - ray[1]) - ray[4] * z
-        possible = (identity >= 0) & ~_both_signs(_edges(x, y))
+        a, b, c = ray[5] * z
+        beyond = _smaller(_smaller(a, b), c) > np.float32(end)
+        behind = _larger(_larger(a, b), c) <= 0
+        possible = (identity >= 0) & ~beyond & ~behind & _may_cover(_edges(x, y))
         edges = _edges(x.astype(np.float64), y.astype(np.float64))
         area = (edges[0] + edges[1]) + edges[2]
-        a, b, c = (ray[5] * z).astype(np.float64)
+        a, b, c = (value.astype(np.float64) for value in (a, b, c))
         t = (((edges[0] * a + edges[1] * b) + edges[2] * c) / area).astype(np.float32)
-        inside = ~_both_signs(edges) & ((area > 0) | (area < 0)) & (t > np.float32(t_min)) & (t <= np.float32(end))
+        inside = _may_cover(edges) & ((area > 0) | (area < 0)) & (t > np.float32(t_min)) & (t <= np.float32(end))
     if possible.any():
         results = _floats(out, 36)
         results[:32].view(np.float64).reshape(4, 4)[:] = [*edges, area]
@@ -100,8 +114,10 @@ def _edges(x, y):
     return np.stack([x[p] * y[q] - y[p] * x[q] for p, q in ((2, 1), (0, 2), (1, 0))])
 
 
-def _both_signs(edges):
-    return (edges < 0).any(0) & (edges > 0).any(0)
+def _may_cover(edges):
+    least = _smaller(_smaller(edges[0], edges[1]), edges[2])
+    most = _larger(_larger(edges[0], edges[1]), edges[2])
+    return ~(least * most < 0)
 
 
 def lowest_bit(mask):

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from rtviewer.accel.layout import STATE_DEHYDRATED, SectionKind
 from rtviewer.accel.structure import Structure
 from rtviewer.dxr.flags import GeometryFlag, PipelineFlag, RayFlag
-from rtviewer.dxr.layouts import low_24
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.programs import QUERY, AnyHitProgram, IntersectionProgram
 from rtviewer.dxr.rules import check_ray_flags, require
+from rtviewer.dxr.shader_table import HitGroupTable
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import InvalidInputError, violation
 from rtviewer.trace.request import EVENT, Hits, RayBatch, TraceResult, TraceSettings, Walk
@@ -54,9 +54,7 @@ class Dispatcher:
         self.tlas = tlas
         self.profile = profile
         self._used = self._resolve(blases)
-        descs = tlas.instance_descs
-        self._instance_id = low_24(descs["InstanceIDAndMask"]).astype(np.int64)
-        self._contribution = low_24(descs["InstanceContributionAndFlags"]).astype(np.int64)
+        self._arguments_of: dict[tuple[Any, ...], tuple[NDArray[Any], ...]] = {}
 
     @property
     def blases(self) -> dict[int, Structure]:
@@ -118,9 +116,35 @@ class Dispatcher:
         _put(world, state.WORLD_NODE_COUNT, len(self.tlas.nodes))
         _put(world, state.WORLD_BLASES, rows.ctypes.data)
         _put(world, state.WORLD_INSTANCE_BLAS, instance_blas.ctypes.data)
+        _put(world, state.WORLD_ONLY_LEAF, self._only_leaf())
         reach = self.tlas.header["max_abs"], self.tlas.header["condition"]
         world[state.WORLD_REACH :][:8].view(np.float32)[:] = reach
         return world, rows, instance_blas.view(np.uint8)
+
+    def _only_leaf(self) -> int:
+        """Address of the leaf of the only instance that the top level holds, if its box there holds all of it; else 0.
+
+        A structure from outside, or one whose bottom level has been updated since, may have a smaller box. Then rays
+        that miss the box must miss what is beside it.
+        """
+        nodes, leaves = self.tlas.nodes, self.tlas.section(SectionKind.INSTANCE_LEAVES)
+        if len(nodes) != 1 or len(leaves) != 1:
+            return 0
+        desc = self.tlas.instance_descs[int(leaves[0]["instance"])]
+        blas = self._used.get(int(desc["AccelerationStructure"]))
+        if blas is None or not len(blas.nodes):
+            return 0
+        root, lane = blas.nodes[0], int(np.flatnonzero(nodes[0]["child"])[0])
+        low = np.array([root[f"min_{axis}"].min() for axis in "xyz"], np.float64)
+        high = np.array([root[f"max_{axis}"].max() for axis in "xyz"], np.float64)
+        corners = np.where((np.arange(8)[:, None] >> np.arange(3)) & 1, high, low)
+        matrix = desc["Transform"].astype(np.float64)
+        with np.errstate(all="ignore"):
+            placed = corners @ matrix[:, :3].T + matrix[:, 3]
+        outer_low = np.array([nodes[0][f"min_{axis}"][lane] for axis in "xyz"], np.float64)
+        outer_high = np.array([nodes[0][f"max_{axis}"][lane] for axis in "xyz"], np.float64)
+        is_inside = bool((placed >= outer_low).all() and (placed <= outer_high).all())
+        return leaves.ctypes.data if is_inside else 0
 
     @cached_property
     def stack_size(self) -> int:
@@ -192,7 +216,9 @@ class Dispatcher:
         batch = _batch_block(columns, arguments, hits, ends)
         counted = np.zeros((count, len(Counter)), np.int32) if counters else None
         walk, arrays = self._walk_block()
-        world = self._world_of(settings)
+        table = settings.hit_groups
+        records = table.rows if table is not None else np.zeros((0, 4), np.int32)
+        world = self._world_of(table, records)
         if decisions is not None:
             _put(walk, state.QUERY_DECISIONS, decisions.ctypes.data)
             _put(walk, state.QUERY_DECIDED, len(decisions))
@@ -202,7 +228,7 @@ class Dispatcher:
             log.ctypes.data if log is not None else None, walk.ctypes.data, 0, count,
         )  # fmt: skip
         seconds = time.perf_counter() - start
-        del arrays  # the walk block pointed to them
+        del arrays, records  # the blocks pointed to them
         _raise_fault(batch)
         return TraceResult(hits, counted, settings, seconds), ends
 
@@ -219,25 +245,42 @@ class Dispatcher:
         _put(walk, state.STACK_EXITS, places + 16 * room)
         return walk, arrays
 
-    def _world_of(self, settings: TraceSettings) -> NDArray[np.uint8]:
+    def _world_of(self, table: HitGroupTable | None, records: NDArray[np.int32]) -> NDArray[np.uint8]:
         """The world block with the hit-group table of a call; calls on other threads may have other tables."""
         from rtviewer.kernels import state
 
-        table = settings.hit_groups
         world = self._world[0].copy()
-        _put(world, state.WORLD_RECORDS, table.rows.ctypes.data if table is not None else 0)
-        _put(world, state.WORLD_RECORD_COUNT, len(table.rows) if table is not None else -1)
+        _put(world, state.WORLD_RECORDS, records.ctypes.data)
+        _put(world, state.WORLD_RECORD_COUNT, len(records) if table is not None else -1)
         _put(world, state.WORLD_RECORD_STEP, 0 if table is not None and table.stride == 0 else 1)
         return world
 
     def _arguments(self, settings: TraceSettings, count: int, *, inline: bool) -> tuple[NDArray[Any], ...]:
         """The arguments of each ray as (1,) or (n,) arrays, in the order of the batch block."""
-        skips = settings.pipeline_flags & (PipelineFlag.SKIP_TRIANGLES | PipelineFlag.SKIP_PROCEDURAL_PRIMITIVES)
-        flags = per_ray(settings.ray_flags, count, np.uint32) | np.uint32(int(skips))  # PF-1
+        values = (
+            settings.ray_flags, settings.mask, settings.any_hit, settings.intersection, settings.ray_contribution,
+            settings.multiplier, settings.report_t,
+        )  # fmt: skip
+        if any(isinstance(value, np.ndarray) for value in values):
+            return self._checked_arguments(values, settings.pipeline_flags, count, inline=inline)
+        # Small batches would spend their time here.
+        key = (*values, settings.pipeline_flags, inline)
+        known = self._arguments_of.get(key)
+        if known is None:
+            known = self._checked_arguments(values, settings.pipeline_flags, count, inline=inline)
+            self._arguments_of = {key: known}  # one: callers on other threads read the old one or the new one
+        return known
+
+    def _checked_arguments(
+        self, values: tuple[Any, ...], pipeline_flags: PipelineFlag, count: int, *, inline: bool
+    ) -> tuple[NDArray[Any], ...]:
+        ray_flags, mask, any_hit_given, intersection_given, contribution, multiplier, report_t = values
+        skips = pipeline_flags & (PipelineFlag.SKIP_TRIANGLES | PipelineFlag.SKIP_PROCEDURAL_PRIMITIVES)
+        flags = per_ray(ray_flags, count, np.uint32) | np.uint32(int(skips))  # PF-1
         for word in np.unique(flags):
             require(check_ray_flags(RayFlag(int(word)), self.profile, inline=inline), "TraceRay")
-        any_hit = per_ray(settings.any_hit, count, np.uint32)
-        intersection = per_ray(settings.intersection, count, np.uint32)
+        any_hit = per_ray(any_hit_given, count, np.uint32)
+        intersection = per_ray(intersection_given, count, np.uint32)
         for name, numbers, table in (
             ("any-hit", any_hit, AnyHitProgram),
             ("intersection", intersection, IntersectionProgram),
@@ -248,12 +291,12 @@ class Dispatcher:
                 raise InvalidInputError([violation("TRAV-5", text, field=name, value=int(unknown[0]))], "TraceRay")
         return (
             flags,
-            per_ray(settings.mask, count, np.uint32),
+            per_ray(mask, count, np.uint32),
             any_hit,
             intersection,
-            per_ray(settings.ray_contribution, count, np.uint32),
-            per_ray(settings.multiplier, count, np.uint32),
-            per_ray(settings.report_t, count, np.float32),
+            per_ray(contribution, count, np.uint32),
+            per_ray(multiplier, count, np.uint32),
+            per_ray(report_t, count, np.float32),
         )
 
 
@@ -277,7 +320,7 @@ def _batch_block(
     batch = np.zeros(state.BATCH_SIZE // 8, np.int64)
 
     def point(offset: int, array: NDArray[Any]) -> None:
-        batch[offset // 8] = array.ctypes.data
+        batch[offset // 8] = array.__array_interface__["data"][0]
 
     for number, column in enumerate(columns):
         point(state.BATCH_ORIGIN + 8 * number, column)

@@ -96,7 +96,9 @@ def command(
     if facts:
         click.echo("## Whole program\n\n" + fact_table(facts) + "\n")
     judgements = [*judge(results), *judge_facts(facts)]
-    click.echo("## Targets\n\n" + target_table(judgements) + "\n")
+    shown = [item for item in judgements if item.value is not None] if names else judgements
+    if shown:
+        click.echo("## Targets\n\n" + target_table(shown) + "\n")
     click.echo(f"{time.perf_counter() - started:.0f} s in all")
     if json_file is not None:
         json_file.write_text(json.dumps(as_json(about, results, facts, judgements), indent=1) + "\n", "utf-8")

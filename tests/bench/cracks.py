@@ -23,7 +23,7 @@ from tests.bench.product import ProductTree
 from tests.bench.scenes import SCENES, BenchScene, Size
 
 CENTRE = (0.0, 0.0, 0.0)
-ASIDE = (0.125, -0.25, 0.0625)
+ASIDE = (0.5, -0.5, 0.25)
 """Inside the displaced sphere. From CENTRE a direction is the target itself, so rays hit vertices exactly; from ASIDE
 directions are rounded, and rays cross bumps more than once."""
 PART = 1 << 16

@@ -25,13 +25,14 @@ from tests.bench.facts import ROOT, Fact, child_environment
 from tests.bench.measure import interleave
 from tests.bench.product import ProductTrace, ProductTree, blas_inputs, trace_settings
 from tests.bench.rows import Plan
-from tests.bench.scenes import SCENES, SIZES, Size, primary_rays
+from tests.bench.scenes import SCENES, SIZES, TINY, Size, primary_rays
 
 PICK, PICK_WORST = "picked pixel to full log, soup", "picked pixel to full log, soup, slowest pixel"
 RECORDER = "image kernel / the same without the recorder's source"
 WIDTH, HEIGHT, COLUMNS, ROWS = 1280, 720, 8, 6
 """A picture, and of how many pixels of it logs are taken."""
-RECORDER_ROUNDS = 9
+RECORDER_ROUNDS, RECORDER_RAYS = 15, 1 << 20
+"""Two per cent are to be told apart: many rounds of at least so many rays."""
 RECORDING = ("log_", "report_boxes", "add_event", "set_verdict")
 """How names of functions begin that only record; a test holds that the sources have them."""
 
@@ -156,8 +157,9 @@ def main(size: Size) -> None:
         trace.run(1)
         found = trace.found(scene.primitive_count, occlusion=False)
         print(json.dumps(hashlib.sha256(found.tobytes()).hexdigest()), flush=True)
+        repeats = -(-RECORDER_RAYS // len(rays)) if size is not TINY else 1
         for _ in sys.stdin:
-            print(trace.run(1).cpu, flush=True)
+            print(sum(trace.run(1).cpu for _ in range(repeats)), flush=True)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def heading(about: dict[str, Any]) -> str:
     if about["size"] != "full":
         lines.append(
             "For a quick look, not for comparing: meshes and pictures are smaller than in a full run, and Embree HIGH, "
-            "rays on trees of other flags, compiling into an empty cache and the recorder's cost are left out."
+            "rays on trees of other flags and, unless named, `start` and `recorder` are left out."
         )
     lines += [f"{name}: {NOT_MEASURED}: {reason}" for name, reason in about["not_measured"].items()]
     load = about["load_average"]

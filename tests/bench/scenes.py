@@ -301,7 +301,7 @@ def primary_rays(scene: BenchScene, pixels: int) -> RayBatch:
 
 
 def secondary_rays(scene: BenchScene, rays: RayBatch, hits: Hits, seed: int = 7) -> tuple[RayBatch, RayBatch]:
-    """(diffuse, shadow): from where ``rays`` hit, a cosine-distributed bounce and a ray to a jittered light. Of spheres,
+    """(diffuse, shadow): from where ``rays`` hit, a cosine-distributed bounce and a ray to a jittered light. On spheres
     every fourth starts inside the one that was hit."""
     random = np.random.default_rng(seed)
     hit = hits.hit

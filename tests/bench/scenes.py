@@ -141,7 +141,7 @@ def foliage(leaves: int, seed: int = 5) -> Mesh:
     trees = max(leaves // 2000, 4)
     side = int(np.ceil(np.sqrt(trees)))
     tree = random.integers(0, trees, leaves)
-    ground = np.stack([tree % side - (side - 1) / 2, np.zeros(leaves), tree // side - (side - 1) / 2], 1) * 2.4
+    ground = np.stack([tree % side - (side - 1) / 2, np.zeros(leaves), tree // side - (side - 1) / 2], 1) * 1.5
     outward = _unit(random.normal(size=(leaves, 3)))
     crown = outward * (0.35 + 0.65 * random.random((leaves, 1)) ** 0.5) * [1.0, 1.3, 1.0]
     along = _unit(outward + random.normal(size=(leaves, 3)))
@@ -266,7 +266,7 @@ def _instances_scene(size: Size) -> BenchScene:
 def _foliage_scene(size: Size) -> BenchScene:
     mesh = foliage(size.leaves)
     reach = float(np.abs(mesh.vertices[:, [0, 2]]).max())
-    camera = Camera((0.6 * reach, 2.2, 1.5 * reach), (0, 1.2, 0))
+    camera = Camera((0.3 * reach, 2.2 + 0.5 * reach, 0.8 * reach), (0, 1.3, 0), vertical_fov=40.0)
     return BenchScene("foliage", mesh, camera, (reach, 3 * reach, reach), cut_out=True)
 
 

@@ -79,7 +79,8 @@ class _WithoutRecorder(ast.NodeTransformer):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         if node.name.startswith(RECORDING):
             self.removed += 1
-            node.body = ast.parse("return 0").body
+            gives = any(isinstance(part, ast.Return) and part.value is not None for part in ast.walk(node))
+            node.body = ast.parse("return 0" if gives else "pass").body
             return node
         self.generic_visit(node)
         return node

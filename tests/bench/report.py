@@ -176,8 +176,15 @@ def _spread(samples: Samples) -> str:
 
 def fact_table(facts: Sequence[Fact]) -> str:
     """Single numbers with their units."""
-    rows = [[f.name, NOT_MEASURED if f.value is None else f"{f.value:,.4g}", f.unit, f.note] for f in facts]
+    rows = [[f.name, _number(f.value), f.unit, f.note] for f in facts]
     return table(["whole program", "measured", "unit", ""], rows)
+
+
+def _number(value: float | None) -> str:
+    """Counts in full, other numbers with four digits."""
+    if value is None:
+        return NOT_MEASURED
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.4g}"
 
 
 def target_table(judgements: Sequence[Judgement]) -> str:

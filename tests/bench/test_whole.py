@@ -17,6 +17,7 @@ from tests.bench.facts import ROOT, Fact, run_child
 from tests.bench.markdown import section_of
 from tests.bench.memory import measure_memory, peak_name
 from tests.bench.peers import Peers
+from tests.bench.report import fact_table
 from tests.bench.rows import FAST_BUILD, PRODUCT_BUILDS, RTVIEWER, Plan
 from tests.bench.scenes import TINY
 from tests.bench.start import COLD, IMPORT, WARM, measure_start
@@ -112,6 +113,11 @@ def test_what_runs_without_a_log_stays() -> None:
     )
     assert removed == 1
     assert text == "def f(log):\n    b()\n    c()"
+
+
+def test_counts_are_shown_in_full() -> None:
+    lines = fact_table([Fact("a", 189_700, "rays"), Fact("b", 0.12345, "s"), Fact("c", None, "x", "why")]).splitlines()
+    assert [line.split("|")[2].strip() for line in lines[2:]] == ["189,700", "0.1235", "not measured"]
 
 
 # --- limits -------------------------------------------------------------------------------------------------------

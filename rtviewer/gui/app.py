@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from rtviewer.gui.main_window import MainWindow
     from rtviewer.io.bottom_level_files import BottomLevelFile
 
-WARM_UP_DELAY_MS = 0
-"""Jobs start in the event loop's first free turn, when the window is on the screen."""
-
 
 def boot(*, check_gl: bool = False) -> QApplication:
     """The application object, with GL ready to be used. ``check_gl``: ask GL for an error after every call (tests)."""
@@ -151,8 +148,7 @@ def run(
     if problem := display_problem():
         raise RtviewerError(f"no display: {problem}; `xvfb-run -a rtviewer view ...` draws on a virtual screen")
     application = boot()
-    from PySide6.QtCore import QTimer
-
+    from rtviewer.gui.first_paint import FirstPaint
     from rtviewer.gui.interrupt import Interrupt
 
     shot_folder = None
@@ -178,7 +174,7 @@ def run(
         if shot is not None:
             shot.start()
 
-    QTimer.singleShot(WARM_UP_DELAY_MS, window, start)
+    FirstPaint(window, start)
     with Interrupt() as interrupt:
         code = application.exec()
     if shot_folder is not None:

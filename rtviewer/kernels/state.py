@@ -102,6 +102,9 @@ ENTRY_PLACE = 16
 """int64: parent node * 8 + lane, -1 for a root."""
 ENTRY_SIZE = 24
 
+X_RAY = 1 << 31
+"""A bit above the flags of RAY_FLAGS: hits are counted and logged, none is committed, nothing ends the search."""
+
 FAULT_OUTSIDE_TABLE = 1
 FAULT_WRONG_TYPE = 2
 FAULT_BITS = 8

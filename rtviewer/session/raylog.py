@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rtviewer.dxr.counters import X_RAY_COUNTERS
 from rtviewer.dxr.flags import HitKind, format_flags
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.rules import check_ray_flags, check_ray_interval, require
@@ -25,7 +26,7 @@ from rtviewer.session.document import TOP_LEVEL, World
 from rtviewer.session.hit_records import HitRecord, record_index, record_of
 from rtviewer.session.image import pixel_ray, trace_settings
 from rtviewer.session.state import RaySettings
-from rtviewer.trace.request import RayBatch, Walk
+from rtviewer.trace.request import Hits, RayBatch, Walk
 
 Vector = tuple[float, float, float]
 
@@ -124,7 +125,8 @@ class LogResult:
 class RayLog:
     """The log of one ray. ``events``: EVENT rows in the order made; ``truncated``: the log hit its limit.
 
-    ``counters``: Counter to count. ``pixel`` and ``size`` are None for a typed ray.
+    ``counters``: Counter to count. ``pixel`` and ``size`` are None for a typed ray. ``x_ray``: events and counters are
+    those of the whole ray (``TraceSettings.x_ray``); ``result`` is the ray's own all the same.
     """
 
     world: World
@@ -140,6 +142,8 @@ class RayLog:
     camera: Camera | None = None
     size: tuple[int, int] | None = None
     pixel: tuple[int, int] | None = None
+    x_ray: bool = False
+    profile: Profile = DEFAULT_PROFILE
 
     def __len__(self) -> int:
         return len(self.events)
@@ -187,6 +191,9 @@ class RayLog:
 
     def why_not(self, instance: int, geometry: int = -1, primitive: int = -1) -> str:
         """One sentence: what became of an instance or primitive that the user expected to be hit."""
+        if self.x_ray:  # an x-ray replaces no hit by a nearer one: the ray itself tells
+            own = walk_ray(self.world, self.origin, self.direction, self.rays, profile=self.profile)
+            return own.why_not(instance, geometry, primitive)
         return explain.why_not(self, instance, geometry, primitive)
 
     def to_json(self) -> dict[str, Any]:
@@ -201,13 +208,15 @@ class RayLog:
             "pixel": list(self.pixel) if self.pixel else None,
             "size": list(self.size) if self.size else None,
             "warnings": list(self.warnings),
+            "x_ray": self.x_ray,
         }
         return {
             "ray": ray,
             "events": [row.to_json() for row in self],
             "truncated": self.truncated,
             "result": self.result.to_json(),
-            "counters": {counter.name.lower(): count for counter, count in self.counters.items()},
+            "counters": {counter.key: count for counter, count in self.counters.items()}
+            | {x.key: sum(self.counters[column] for column in x.columns) for x in X_RAY_COUNTERS if self.x_ray},
         }
 
 
@@ -239,10 +248,11 @@ def walk_ray(
     *,
     profile: Profile = DEFAULT_PROFILE,
     limit: int = MAX_EVENTS,
+    x_ray: bool = False,
 ) -> RayLog:
     """The log of a typed ray. Raises InvalidInputError when ray, flags or interval break a rule."""
     require(check_ray_values(origin, direction), "ray")
-    return _log(world, RayBatch.make(origin, direction, rays.t_min, rays.t_max), rays, profile, limit)
+    return _log(world, RayBatch.make(origin, direction, rays.t_min, rays.t_max), rays, profile, limit, x_ray)
 
 
 def walk_pixel(
@@ -254,19 +264,23 @@ def walk_pixel(
     *,
     profile: Profile = DEFAULT_PROFILE,
     limit: int = MAX_EVENTS,
+    x_ray: bool = False,
 ) -> RayLog:
     """The log of the ray through a pixel of the image of ``size`` (width, height)."""
     batch = pixel_ray(camera, *size, *pixel, rays)
-    return _log(world, batch, rays, profile, limit, camera=camera, size=size, pixel=pixel)
+    return _log(world, batch, rays, profile, limit, x_ray, camera=camera, size=size, pixel=pixel)
 
 
-def _log(world: World, batch: RayBatch, rays: RaySettings, profile: Profile, limit: int, **echo: Any) -> RayLog:
+def _log(world: World, batch: RayBatch, rays: RaySettings, profile: Profile, limit: int, x_ray: bool, **echo: Any) -> RayLog:
+    from rtviewer.trace.dispatch import trace
     from rtviewer.trace.walk import walk
 
     require([*check_ray_flags(rays.ray_flags, profile), *check_ray_interval(rays.t_min, rays.t_max)], "ray")
+    settings = trace_settings(rays, world.scene)
     walked: Walk = walk(
-        world.tlas, world.blas_table, batch, trace_settings(rays, world.scene), limit=limit, profile=profile
+        world.tlas, world.blas_table, batch, replace(settings, x_ray=x_ray), limit=limit, profile=profile
     )
+    own = trace(world.tlas, world.blas_table, batch, settings, profile=profile) if x_ray else walked.result
     counts = walked.result.counters
     return RayLog(
         world,
@@ -275,9 +289,11 @@ def _log(world: World, batch: RayBatch, rays: RaySettings, profile: Profile, lim
         rays,
         walked.events[walked.offsets[0] : walked.offsets[1]],
         bool(walked.truncated[0]),
-        _result(world, walked, rays),
+        _result(world, own.hits, rays),
         {} if counts is None else {counter: int(counts[0, counter]) for counter in Counter},
         tuple(str(v) for v in check_ray_values(_vector(batch.origin[0]), _vector(batch.direction[0]))),
+        x_ray=x_ray,
+        profile=profile,
         **echo,
     )
 
@@ -286,8 +302,7 @@ def _vector(values: NDArray[np.float32]) -> Vector:
     return float(values[0]), float(values[1]), float(values[2])
 
 
-def _result(world: World, walked: Walk, rays: RaySettings) -> LogResult:
-    hits = walked.result.hits
+def _result(world: World, hits: Hits, rays: RaySettings) -> LogResult:
     instance, geometry = int(hits.instance_index[0]), int(hits.geometry_index[0])
     record = record_of(world, rays, instance, geometry) if hits.hit[0] else None
     return LogResult(

@@ -28,7 +28,7 @@ class Picture:
     """Hits of every ``step``-th pixel in x and y of a ``width`` x ``height`` image.
 
     Arrays (rows, columns) as in ``trace.request.Hits``; ``attributes`` (rows, columns, 2); ``counters`` (rows, columns,
-    len(Counter)) int32 or None. ``blas_of_instance`` (instances,) int32 index into ``blases``, -1 for none.
+    len(Counter)) int32 or None, and likewise ``x_ray``, the counters of what lies along the whole ray. ``blas_of_instance`` (instances,) int32 index into ``blases``, -1 for none.
     """
 
     scene: Scene
@@ -52,6 +52,7 @@ class Picture:
     hit_group_index: NDArray[np.int64]
     invalid: NDArray[np.bool_]
     counters: NDArray[np.int32] | None
+    x_ray: NDArray[np.int32] | None = None
 
     @cached_property
     def rays(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -220,6 +220,10 @@ class Dispatcher:
         flags = per_ray(settings.ray_flags, count, np.uint32) | np.uint32(int(skips))  # PF-1
         for word in np.unique(flags):
             require(check_ray_flags(RayFlag(int(word)), self.profile, inline=inline), "TraceRay")
+        if settings.x_ray:
+            from rtviewer.kernels.state import X_RAY
+
+            flags = flags | np.uint32(X_RAY)
         any_hit = per_ray(settings.any_hit, count, np.uint32)
         intersection = per_ray(settings.intersection, count, np.uint32)
         for name, numbers, table in (

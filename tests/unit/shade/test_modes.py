@@ -32,7 +32,7 @@ def matrix(diagonal=(1, 1, 1), offset=(0, 0, 0)):
 
 def picture_of(scene, rays=None, size=SIZE, camera=None):
     camera = camera or Camera((0, 0, 5), (0, 0, 0))
-    return trace_image(build_world(scene), camera, size, rays or RaySettings(), counters=True).picture()
+    return trace_image(build_world(scene), camera, size, rays or RaySettings(), counters=True, x_ray=True).picture()
 
 
 def triangles(*instances, flags=GeometryFlag.OPAQUE, transform=None):

@@ -20,7 +20,7 @@ from rtviewer.cli.options import (
     view_options,
 )
 from rtviewer.cli.output import number_text, print_facts, print_json, print_line, print_table, progress_bar
-from rtviewer.dxr.counters import Counter
+from rtviewer.dxr.counters import X_RAY_COUNTERS
 from rtviewer.dxr.flags import BuildFlag, format_flags
 from rtviewer.dxr.profile import Profile
 
@@ -150,6 +150,6 @@ def _print(log: RayLog) -> None:
     else:
         print_line("miss")
     print_line(result.formula)
-    if log.x_ray:
-        print_line(f"x-ray: {log.counters[Counter.COMMITS]} surfaces along the whole ray; its counters:")
     print_line(", ".join(f"{counter.key} {count}" for counter, count in log.counters.items() if count))
+    if log.x_ray_counters:
+        print_line("x-ray: " + ", ".join(f"{counter.key} {log.x_ray_count(counter)}" for counter in X_RAY_COUNTERS))

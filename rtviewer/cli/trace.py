@@ -36,7 +36,6 @@ from rtviewer.dxr.counters import X_RAY_COUNTERS, Counter
 from rtviewer.dxr.flags import BuildFlag, format_flags
 from rtviewer.dxr.profile import Profile
 
-
 if TYPE_CHECKING:
     from rtviewer.session.image import ImageBuffer
     from rtviewer.session.state import ImageSettings
@@ -49,12 +48,21 @@ if TYPE_CHECKING:
 @build_options
 @click.option("--mode", default="shaded", show_default=True, metavar="MODE", help="Image mode; --modes lists all.")
 @click.option(
-    "--modes", is_flag=True, is_eager=True, expose_value=False, callback=lambda *call: list_modes(*call),
+    "--modes",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda *call: list_modes(*call),
     help="List image modes and counters with their units and rules, and exit.",
 )
 @click.option("--x-ray", is_flag=True, help="Also count what lies along the whole ray, behind the first hit.")
-@click.option("--palette", default="viridis", show_default=True, metavar="NAME", help="Palette of numbers: viridis, "
-              "plasma, magma, inferno, turbo or grey.")
+@click.option(
+    "--palette",
+    default="viridis",
+    show_default=True,
+    metavar="NAME",
+    help="Palette of numbers: viridis, plasma, magma, inferno, turbo or grey.",
+)
 @click.option("--range", "limits", metavar="LOW,HIGH", help="Values, or percentiles as 1%,99%.  [default: automatic]")
 @click.option("-o", "--output", type=OutputPath(), help="Image to write: .png, float .exr, or .npz as --hits.")
 @click.option("--legend/--no-legend", default=True, help="Draw the legend below a .png, or not.  [default: legend]")

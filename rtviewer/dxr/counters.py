@@ -163,19 +163,19 @@ X_RAY_COUNTERS: tuple[XRayCounter, ...] = (
     XRayCounter(
         "surfaces", (Counter.COMMITS,),
         CounterMeaning(
-            "X-ray surfaces", "surfaces", "depth complexity: hits of the whole ray that pass mask, flags, interval and "
+            "X-ray surf.", "surfaces", "depth complexity: hits of the whole ray that pass mask, flags, interval and "
             "any-hit, whatever lies nearer", "TRAV-1",
         ),
     ),
     XRayCounter(
         "candidates", (Counter.TRIANGLE_TESTS, Counter.PROCEDURAL_TESTS),
         CounterMeaning(
-            "X-ray candidates", "primitives", "triangles and procedural boxes tested along the whole ray", "TRAV-1"
+            "X-ray cand.", "primitives", "triangles and procedural boxes tested along the whole ray", "TRAV-1"
         ),
     ),
     XRayCounter(
         "instances", (Counter.INSTANCES_ENTERED,),
-        CounterMeaning("X-ray instances", "instances", "instances entered along the whole ray", "TRAV-1"),
+        CounterMeaning("X-ray inst.", "instances", "instances entered along the whole ray", "TRAV-1"),
     ),
     XRayCounter(
         "nodes", (Counter.TLAS_NODES_VISITED, Counter.BLAS_NODES_VISITED),
@@ -186,5 +186,4 @@ X_RAY_COUNTERS: tuple[XRayCounter, ...] = (
         CounterMeaning("X-ray any-hit", "calls", "any-hit invocations along the whole ray", "AH-1"),
     ),
 )  # fmt: skip
-"""What an x-ray shows. A count at least as large as what the ray itself has: the difference is what its first hits save,
-or what they hide."""
+"""What an x-ray shows. Each is at least what the ray itself has: the difference is what its hits save, or hide."""

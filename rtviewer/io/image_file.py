@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rtviewer.errors import RtviewerError
 
+
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
     """Give a temporary name beside ``path``; rename it to ``path`` at the end, or remove it when anything goes wrong.

@@ -15,7 +15,6 @@ KIND, LEVEL, VERDICT, HIT_KIND, INSTANCE, NODE, LANE, GEOMETRY, PRIMITIVE, STACK
 )
 
 
-
 def _columns(reasons: dict[Verdict, Counter]) -> np.ndarray:
     columns = np.full(max(Verdict) + 1, -1, np.int64)
     for verdict, counter in reasons.items():

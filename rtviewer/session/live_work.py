@@ -134,16 +134,13 @@ class LiveWork:
 
     def _on_state(self, old: State, new: State, changed: frozenset[str]) -> None:
         mode, mode_before = modes.MODES[new.image.mode], modes.MODES[old.image.mode]
-        if changed & {"rays", "camera", "image_size"} or (
-            "image" in changed
-            and (mode.needs_counters > self._requested_counters or mode.is_x_ray > self._requested_x_ray)
-        ):
+        lacks = mode.needs_counters > self._requested_counters or mode.is_x_ray > self._requested_x_ray
+        if changed & {"rays", "camera", "image_size"} or ("image" in changed and lacks):
             self._request_image()
         if "image" in changed:
             self._colour_image()
-        if changed & {"rays", "pick", "typed_ray"} or ("camera" in changed and new.pick):
-            self._request_log()
-        elif mode.is_x_ray != mode_before.is_x_ray and (new.pick or new.typed_ray):
+        log_differs = mode.is_x_ray != mode_before.is_x_ray and (new.pick or new.typed_ray)
+        if changed & {"rays", "pick", "typed_ray"} or ("camera" in changed and new.pick) or log_differs:
             self._request_log()
 
     def _request_image(self) -> None:

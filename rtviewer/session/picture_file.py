@@ -1,4 +1,4 @@
-"""A picture to disk: PNG as the window shows it, with or without the legend; EXR with its numbers; NPZ with all of them."""
+"""A picture to disk: PNG in its colours, with or without the legend; EXR with its numbers; NPZ with all there are."""
 
 from __future__ import annotations
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rtviewer.dxr.counters import X_RAY_COUNTERS
+from rtviewer.dxr.counters import X_RAY_COUNTERS, XRayCounter
 from rtviewer.dxr.flags import HitKind, format_flags
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.rules import check_ray_flags, check_ray_interval, require
 from rtviewer.dxr.verdicts import VERDICTS, Counter, EventKind, Verdict
-from rtviewer.errors import Violation, violation
+from rtviewer.errors import InvalidInputError, Violation, violation
 from rtviewer.scene.camera import Camera
 from rtviewer.session import explain
 from rtviewer.session.document import TOP_LEVEL, World
@@ -125,8 +125,9 @@ class LogResult:
 class RayLog:
     """The log of one ray. ``events``: EVENT rows in the order made; ``truncated``: the log hit its limit.
 
-    ``counters``: Counter to count. ``pixel`` and ``size`` are None for a typed ray. ``x_ray``: events and counters are
-    those of the whole ray (``TraceSettings.x_ray``); ``result`` is the ray's own all the same.
+    ``counters``: Counter to count, of the ray itself; ``x_ray_counters``: of its x-ray (``TraceSettings.x_ray``), empty
+    where that comes to a hit-group record at fault. ``x_ray``: the events are those of the x-ray; ``result`` is the
+    ray's own all the same. ``pixel`` and ``size`` are None for a typed ray.
     """
 
     world: World
@@ -143,6 +144,7 @@ class RayLog:
     size: tuple[int, int] | None = None
     pixel: tuple[int, int] | None = None
     x_ray: bool = False
+    x_ray_counters: dict[Counter, int] = field(default_factory=dict)
     profile: Profile = DEFAULT_PROFILE
 
     def __len__(self) -> int:
@@ -196,6 +198,10 @@ class RayLog:
             return own.why_not(instance, geometry, primitive)
         return explain.why_not(self, instance, geometry, primitive)
 
+    def x_ray_count(self, counter: XRayCounter) -> int:
+        """One x-ray counter. KeyError where ``x_ray_counters`` is empty."""
+        return sum(self.x_ray_counters[column] for column in counter.columns)
+
     def to_json(self) -> dict[str, Any]:
         """As ``rtviewer ray --json`` prints it. Infinite and undefined numbers are null."""
         ray = {
@@ -216,7 +222,7 @@ class RayLog:
             "truncated": self.truncated,
             "result": self.result.to_json(),
             "counters": {counter.key: count for counter, count in self.counters.items()}
-            | {x.key: sum(self.counters[column] for column in x.columns) for x in X_RAY_COUNTERS if self.x_ray},
+            | {x.key: self.x_ray_count(x) for x in X_RAY_COUNTERS if self.x_ray_counters},
         }
 
 
@@ -271,17 +277,23 @@ def walk_pixel(
     return _log(world, batch, rays, profile, limit, x_ray, camera=camera, size=size, pixel=pixel)
 
 
-def _log(world: World, batch: RayBatch, rays: RaySettings, profile: Profile, limit: int, x_ray: bool, **echo: Any) -> RayLog:
-    from rtviewer.trace.dispatch import trace
-    from rtviewer.trace.walk import walk
-
+def _log(
+    world: World, batch: RayBatch, rays: RaySettings, profile: Profile, limit: int, x_ray: bool, **echo: Any
+) -> RayLog:
     require([*check_ray_flags(rays.ray_flags, profile), *check_ray_interval(rays.t_min, rays.t_max)], "ray")
+    dispatcher = world.dispatcher(profile)
     settings = trace_settings(rays, world.scene)
-    walked: Walk = walk(
-        world.tlas, world.blas_table, batch, replace(settings, x_ray=x_ray), limit=limit, profile=profile
-    )
-    own = trace(world.tlas, world.blas_table, batch, settings, profile=profile) if x_ray else walked.result
-    counts = walked.result.counters
+    through = replace(settings, x_ray=True)
+    walked = dispatcher.walk(batch, through if x_ray else settings, limit=limit)
+    # The other one only counts, on the kernel that is there for the log.
+    try:
+        other = dispatcher.walk(batch, settings if x_ray else through, limit=1, kinds=0)
+    except InvalidInputError:
+        if x_ray:
+            raise
+        other = None  # behind its hit the ray would come to a record at fault
+    own, whole = (other, walked) if x_ray else (walked, other)
+    assert own is not None
     return RayLog(
         world,
         _vector(batch.origin[0]),
@@ -289,13 +301,20 @@ def _log(world: World, batch: RayBatch, rays: RaySettings, profile: Profile, lim
         rays,
         walked.events[walked.offsets[0] : walked.offsets[1]],
         bool(walked.truncated[0]),
-        _result(world, own.hits, rays),
-        {} if counts is None else {counter: int(counts[0, counter]) for counter in Counter},
+        _result(world, own.result.hits, rays),
+        _counted(own),
         tuple(str(v) for v in check_ray_values(_vector(batch.origin[0]), _vector(batch.direction[0]))),
         x_ray=x_ray,
+        x_ray_counters=_counted(whole) if whole is not None else {},
         profile=profile,
         **echo,
     )
+
+
+def _counted(walked: Walk) -> dict[Counter, int]:
+    counts = walked.result.counters
+    assert counts is not None
+    return {counter: int(counts[0, counter]) for counter in Counter}
 
 
 def _vector(values: NDArray[np.float32]) -> Vector:

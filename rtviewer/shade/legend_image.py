@@ -1,4 +1,4 @@
-"""The legend of a picture as pixels below it, for files: title and unit, the palette with its ticks or named colours."""
+"""The legend of a picture as pixels below it, for files: title, unit, and the palette with ticks or named colours."""
 
 from __future__ import annotations
 

@@ -254,11 +254,9 @@ def _heat(name: str, label: str, meaning: CounterMeaning, *counters: Counter) ->
     return Mode(name, label, meaning.tip, "heat", unit, values=_sum_of(*counters), counters=counters, whole=True)
 
 
-def _x_ray(name: str, meaning: CounterMeaning, *counters: Counter) -> Mode:
+def _x_ray(name: str, label: str, meaning: CounterMeaning, *counters: Counter) -> Mode:
     unit = f"{meaning.unit} per ray"
-    return Mode(
-        name, meaning.label, meaning.tip, "x-ray", unit, values=_x_ray_sum_of(*counters), counters=counters, whole=True
-    )
+    return Mode(name, label, meaning.tip, "x-ray", unit, values=_x_ray_sum_of(*counters), counters=counters, whole=True)
 
 
 def _index(name: str, label: str, tooltip: str, field: str) -> Mode:
@@ -266,7 +264,8 @@ def _index(name: str, label: str, tooltip: str, field: str) -> Mode:
 
 
 def _miss(picture: Picture) -> NDArray[np.uint8]:
-    return np.where(picture.hit[..., None], np.uint8(HIT), np.uint8(MISS))
+    colours: NDArray[np.uint8] = np.where(picture.hit[..., None], np.array(HIT, np.uint8), np.array(MISS, np.uint8))
+    return colours
 
 
 _ROWS: tuple[Mode, ...] = (
@@ -283,7 +282,7 @@ _ROWS: tuple[Mode, ...] = (
         colours=_barycentrics,
         entries=(("v0", (255, 0, 0)), ("v1", (0, 255, 0)), ("v2", (0, 0, 255)), ("procedural", (128, 128, 128))),
     ),
-    Mode("t", "T", "Where on the ray the hit is, in lengths of its direction (RAY-1)", "attribute", "t", values=_hit_t),
+    Mode("t", "T", "Where on the ray the hit is, in lengths of its direction (RAY-1)", "attribute", "lengths of the ray's direction", values=_hit_t),
     Mode(
         "facing", "Facing", "Hit kind: front or back face (FACE-1, FACE-2)", "attribute", colours=_facing,
         entries=(("front face (254)", FRONT), ("back face (255)", BACK), ("procedural (0-127)", PROCEDURAL)),
@@ -308,7 +307,7 @@ _ROWS: tuple[Mode, ...] = (
         Counter.TLAS_NODES_VISITED, Counter.BLAS_NODES_VISITED,
     ),
     *(_heat(c.key, c.key.replace("_", " ").capitalize(), meaning, c) for c, meaning in COUNTERS.items()),
-    *(_x_ray(x.key, x.meaning, *x.columns) for x in X_RAY_COUNTERS),
+    *(_x_ray(x.key, f"X-ray {x.name.replace('_', ' ')}", x.meaning, *x.columns) for x in X_RAY_COUNTERS),
 )  # fmt: skip
 
 KIND_WORDS: dict[str, str] = {

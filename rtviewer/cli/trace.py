@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 )
 @click.option("--range", "limits", metavar="LOW,HIGH", help="Values, or percentiles as 1%,99%.  [default: automatic]")
 @click.option("-o", "--output", type=OutputPath(), help="Image to write: .png, float .exr, or .npz as --hits.")
-@click.option("--legend/--no-legend", default=True, help="Draw the legend below a .png, or not.  [default: legend]")
+@click.option("--legend", is_flag=True, help="Draw the legend below a .png.")
 @click.option("--hits", type=OutputPath(".npz"), help="Write hits and counters of every pixel as .npz.")
 @output_options
 @profile_options

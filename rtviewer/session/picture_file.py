@@ -71,9 +71,7 @@ def _caption(buffer: ImageBuffer) -> str:
 def hit_arrays(buffer: ImageBuffer) -> dict[str, NDArray[Any]]:
     """Arrays of every pixel by name: hits (height, width) as in ``trace.request.Hits``, barycentrics (height, width,
     2), one int32 (height, width) per counter and, where the picture has an x-ray, per x-ray counter."""
-    names = (
-        "hit", "t", "instance_index", "instance_id", "geometry_index", "primitive_index", "hit_kind", "hit_group_index",
-    )  # fmt: skip
+    names = ("hit", "t", "instance_index", "instance_id", "geometry_index", "primitive_index", "hit_kind")
     arrays: dict[str, NDArray[Any]] = {name: getattr(buffer, name) for name in names}
     arrays["barycentrics"] = buffer.attributes
     if buffer.counters is not None:

@@ -282,7 +282,9 @@ _ROWS: tuple[Mode, ...] = (
         colours=_barycentrics,
         entries=(("v0", (255, 0, 0)), ("v1", (0, 255, 0)), ("v2", (0, 0, 255)), ("procedural", (128, 128, 128))),
     ),
-    Mode("t", "T", "Where on the ray the hit is, in lengths of its direction (RAY-1)", "attribute", "lengths of the ray's direction", values=_hit_t),
+    Mode(
+        "t", "T", "Where on the ray the hit is (RAY-1)", "attribute", "lengths of the ray's direction", values=_hit_t,
+    ),
     Mode(
         "facing", "Facing", "Hit kind: front or back face (FACE-1, FACE-2)", "attribute", colours=_facing,
         entries=(("front face (254)", FRONT), ("back face (255)", BACK), ("procedural (0-127)", PROCEDURAL)),

@@ -163,7 +163,7 @@ def test_a_step_of_an_update_is_not_compared_as_a_build(wave, qtbot):
 def test_the_percentile_range_is_the_1st_to_the_99th(cornell, qtbot):
     window = cornell
     window.session.set_image_mode("box_tests")
-    box = window.trace_view.range_box
+    box = window.trace_view.range_bar.range_box
     box.setCurrentIndex(2)
     box.activated.emit(2)
     image = window.session.state.image

@@ -88,11 +88,10 @@ class TraceView(Pane):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        self.histogram = RangeHistogram()
+        self.histogram = RangeHistogram(self.canvas)  # over the picture: a mode that has one must not move the views
         self.histogram.limits_dragged.connect(lambda low, high: self.session.set_range(RangeKind.FIXED, low, high))
         self.histogram.reset_asked.connect(self.automatic_range)
         column.addWidget(self.canvas, 1)
-        column.addWidget(self.histogram)
         column.addWidget(self._strip())
         self._resized = QTimer(self, singleShot=True, interval=RESIZE_MS)
         self._resized.timeout.connect(self._ask_for_size)
@@ -132,6 +131,7 @@ class TraceView(Pane):
             self.canvas.image.clear()
             self.canvas.mark.setVisible(False)
             self.read_out.show_pixel(None, None)
+        self._settings_changed(self.session.state)
         if not is_open:
             self.histogram.show_shaded(None)
             self.legend.set_legend(None)
@@ -163,7 +163,7 @@ class TraceView(Pane):
 
     def _settings_changed(self, state: State) -> None:
         has_range = MODES[state.image.mode].has_range
-        has_histogram = has_range and state.view.show_histogram
+        has_histogram = has_range and state.view.show_histogram and self.session.document is not None
         self.range_bar.setVisible(has_range)
         self.histogram.setVisible(has_histogram)
         self.legend.setVisible(not has_histogram)  # the histogram's strip says the same, aligned with its bars
@@ -214,6 +214,8 @@ class TraceView(Pane):
     def _canvas_resized(self) -> None:
         self._resized.start()
         self.empty.setGeometry(self.canvas.rect())
+        height = self.histogram.height()
+        self.histogram.setGeometry(0, self.canvas.height() - height, self.canvas.width(), height)
 
     def device_size(self) -> tuple[int, int]:
         """The canvas in device pixels."""

@@ -14,7 +14,7 @@ from rtviewer.shade.heatmap import heatmap
 from rtviewer.shade.legend import nice_ticks, value_text
 from rtviewer.shade.modes import Shaded
 
-HEIGHT = 92
+HEIGHT = 76
 STRIP_LOW, STRIP_HIGH = -0.24, -0.06
 """Where the palette's strip stands below the bars, whose highest reaches 1."""
 HEADROOM = 1.5
@@ -160,7 +160,9 @@ class RangeHistogram(pg.PlotWidget):
 
     def retint(self, theme: Theme) -> None:
         """Take the theme's colours."""
-        self.setBackground(QColor(theme.window))
+        veil = QColor(theme.window)
+        veil.setAlpha(225)
+        self.setBackground(veil)
         self.axis.setPen(QColor(theme.border))
         self.axis.setTextPen(QColor(theme.text))
         accent = QColor(theme.accent)

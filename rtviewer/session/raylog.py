@@ -203,8 +203,11 @@ class RayLog:
         return sum(self.x_ray_counters[column] for column in counter.columns)
 
     def to_json(self) -> dict[str, Any]:
-        """As ``rtviewer ray --json`` prints it. Infinite and undefined numbers are null."""
-        ray = {
+        """As ``rtviewer ray --json`` prints it. Infinite and undefined numbers are null.
+
+        An x-ray's log has ``x_ray`` in ``ray``, and the x-ray counters among the others.
+        """
+        ray: dict[str, Any] = {
             "origin": [finite(v) for v in self.origin],
             "direction": [finite(v) for v in self.direction],
             "t_min": finite(self.rays.t_min),
@@ -214,16 +217,18 @@ class RayLog:
             "pixel": list(self.pixel) if self.pixel else None,
             "size": list(self.size) if self.size else None,
             "warnings": list(self.warnings),
-            "x_ray": self.x_ray,
         }
-        return {
+        answer: dict[str, Any] = {
             "ray": ray,
             "events": [row.to_json() for row in self],
             "truncated": self.truncated,
             "result": self.result.to_json(),
-            "counters": {counter.key: count for counter, count in self.counters.items()}
-            | {x.key: self.x_ray_count(x) for x in X_RAY_COUNTERS if self.x_ray_counters},
+            "counters": {counter.key: count for counter, count in self.counters.items()},
         }
+        if self.x_ray:
+            ray["x_ray"] = True
+            answer["counters"] |= {counter.key: self.x_ray_count(counter) for counter in X_RAY_COUNTERS}
+        return answer
 
 
 def finite(value: float) -> float | None:

@@ -14,6 +14,7 @@ from rtviewer.cli.options import (
     BEYOND,
     OutputPath,
     build_options,
+    check_mode,
     fits_float32,
     output_options,
     profile_options,
@@ -125,11 +126,9 @@ def list_modes(context: click.Context, _: click.Parameter, wanted: bool) -> None
 def image_settings(mode: str, palette: str, limits: str | None) -> ImageSettings:
     """Mode, palette and range from their texts; click.UsageError when one of them is wrong."""
     from rtviewer.session.state import ImageSettings, RangeKind
-    from rtviewer.shade.modes import MODES
     from rtviewer.shade.palettes import PALETTES
 
-    if mode not in MODES:
-        raise click.UsageError(f"there is no mode {mode!r}: use one of {', '.join(MODES)}")
+    check_mode(mode)
     if palette not in PALETTES:
         raise click.UsageError(f"there is no palette {palette!r}: use one of {', '.join(PALETTES)}")
     if limits is None:

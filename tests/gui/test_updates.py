@@ -42,9 +42,11 @@ def press(slider, key, times: int = 1) -> None:
 def test_moving_the_slider_updates_in_place_and_the_chart_grows(wave, qtbot):
     window, pane = wave, wave.updates
     before = window.trace_view.shown.rgba.copy()
+    assert pane.outcome.currentWidget() is pane.no_steps
     address = window.session.world.blases[0].address
     press(pane.amount, Qt.Key.Key_PageUp)
     wait_for_steps(window, qtbot, 2)
+    assert pane.outcome.currentWidget() is pane.steps
     first, second = records(window)
     assert first.kind is UpdateKind.AS_BUILT
     assert second.kind is UpdateKind.UPDATE_IN_PLACE

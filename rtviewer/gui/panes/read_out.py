@@ -154,11 +154,11 @@ class ReadOut(Pane):
     def _make(self, key: object, text: str, tip: str) -> tuple[QLabel, QLabel]:
         small = self.font()
         small.setPointSizeF(max(small.pointSizeF() - 1.0, 7.0))
-        name = QLabel(text)
+        name = QLabel(text, self._grid.parentWidget())
         name.setProperty("role", "muted")
         name.setFont(small)
         name.setToolTip(tip)
-        value = QLabel(BLANK)
+        value = QLabel(BLANK, self._grid.parentWidget())
         value.setFont(monospaced(-1))
         value.setToolTip(tip)
         value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)

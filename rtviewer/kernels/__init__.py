@@ -35,6 +35,9 @@ numba.config.CACHE_DIR = str(CACHE_FOLDER)
 jit = partial(numba.njit, nogil=True, cache=True, error_model="numpy")
 """The one decorator of kernels: releases the GIL, keeps machine code on disk, divides by zero as IEEE says."""
 
+inline_jit = partial(jit, forceinline=True)
+"""For the small pieces of hot loops: machine code goes into the caller, since a call costs as much as a box test."""
+
 
 def warm_up(progress: Callable[[float, str], None] | None = None) -> None:
     """Compile, or load from the cache, every kernel in every signature the product uses; most needed first.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rtviewer.kernels import jit
+from rtviewer.kernels import inline_jit, jit
 from rtviewer.kernels.constants import (
     BACK_FACE,
     BOX_PACK_SIZE,
@@ -29,6 +29,7 @@ from rtviewer.kernels.constants import (
     OPACITY_CULLED_OPAQUE,
     OPACITY_NON_OPAQUE,
     OPACITY_OPAQUE,
+    PACK_IDS,
     PRIMITIVE_BITS,
     PROGRAM_ABSENT,
     PROGRAM_BOX,
@@ -62,7 +63,7 @@ from rtviewer.kernels.constants import (
 from rtviewer.kernels.culling import hit_kind, is_facing_culled
 from rtviewer.kernels.events import CANDIDATE_REASON_OF, add_event, count, count_reason, set_verdict
 from rtviewer.kernels.hit_groups import any_hit_program, intersection_program, next_decision, record_of
-from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, store_f32, store_i32, store_i64
+from rtviewer.kernels.memory import load_f32, load_f64, load_i32, load_i64, load_u32, store_f32, store_i32, store_i64
 from rtviewer.kernels.programs import (
     ACCEPT_HIT_AND_END_SEARCH,
     IGNORE_HIT,
@@ -74,6 +75,10 @@ from rtviewer.kernels.ray_triangle import covers, edge_functions
 from rtviewer.kernels.state import (
     ATTRIBUTE_0,
     ATTRIBUTE_1,
+    BLAS,
+    BLAS_INDICES,
+    BLAS_VERTICES,
+    EDGES,
     ENDED,
     FAULT,
     HIT_GEOMETRY,
@@ -85,21 +90,24 @@ from rtviewer.kernels.state import (
     HIT_WAS_OPAQUE,
     INSTANCE,
     INSTANCE_FLAGS,
+    KZ,
     OBJECT_DIRECTION,
     OBJECT_ORIGIN,
     OPACITY_OF_NON_OPAQUE,
     OPACITY_OF_OPAQUE,
     PACK,
+    PACK_FOUND,
     RAY_FLAGS,
     REPORT_T,
     SHEAR,
     SHEAR_SCALE,
+    STACK_PLACES,
     T_CURRENT,
     T_MAX,
     T_MIN,
     X_RAY,
 )
-from rtviewer.kernels.vector import lowest_bit, triangles
+from rtviewer.kernels.vector import lowest_bit
 
 
 @jit
@@ -217,12 +225,11 @@ def offer(is_triangle, t, kind, attribute_0, attribute_1, opacity, number, geome
 
 
 @jit
-def log_candidate(
-    log, event, verdict, kind, place, geometries, geometry_count, number, size, t, t_exit, end, u, v, w, walk
-):
+def log_candidate(log, event, verdict, kind, geometries, geometry_count, number, size, t, t_exit, end, u, v, w, walk):
     if log is not None:
         geometry = find_geometry(geometries, geometry_count, number)
         primitive = number - first_of_geometry(geometries, geometry)
+        place = load_i64(load_i64(walk + STACK_PLACES) + 8 * size)
         node = place >> 3 if place >= 0 else -1
         lane = place & 7 if place >= 0 else -1
         return add_event(
@@ -233,13 +240,13 @@ def log_candidate(
 
 
 @jit
-def reject_culled(opacity, place, geometries, geometry_count, number, size, walk, counters, log):
+def reject_culled(opacity, geometries, geometry_count, number, size, walk, counters, log):
     """A candidate that opacity culling takes away before its geometry is looked at (CULL-2)."""
     count(counters, COUNT_REJECTED_CULLED, 1)
     verdict = VERDICT_CULLED_NON_OPAQUE if opacity == OPACITY_CULLED_NON_OPAQUE else VERDICT_CULLED_OPAQUE
     count_reason(counters, CANDIDATE_REASON_OF, verdict)
     log_candidate(
-        log, EVENT_CANDIDATE, verdict, 0, place, geometries, geometry_count, number, size,
+        log, EVENT_CANDIDATE, verdict, 0, geometries, geometry_count, number, size,
         np.nan, np.nan, load_f32(walk + T_CURRENT), np.nan, np.nan, np.nan, walk,
     )  # fmt: skip
 
@@ -269,43 +276,80 @@ def fill_pack(ids, indices, vertices, pack):
     return pack
 
 
+@inline_jit
+def axis_offset(kz, step):
+    """Byte offset of an axis in a corner of a pack, ``step`` after ``kz``."""
+    axis = kz + step
+    return np.int64(16 * (axis if axis < 3 else axis - 3))
+
+
 @jit
-def test_triangle_leaf(
-    packs, first, last, indices, vertices, geometries, geometry_count, kz, walk, place, size, counters, log
-):
-    """All triangles of a leaf, in storage order, until the search ends. ``indices`` and ``vertices`` are addresses
-    where packs hold ids only, else 0."""
-    kx = np.int64(16 * (kz + 1 if kz < 2 else 0))
-    ky = np.int64(16 * (kz - 1 if kz > 0 else 2))
+def test_triangle_leaf(packs, first, last, geometries, geometry_count, walk, size, counters, log):
+    """All triangles of a leaf, in storage order, until the search ends."""
+    blas, kz = load_i64(walk + BLAS), load_i64(walk + KZ)
+    indices, vertices = load_i64(blas + BLAS_INDICES), load_i64(blas + BLAS_VERTICES)
     for pack in range(first, last):
         if indices == 0:
             address = packs + pack * TRIANGLE_PACK_SIZE
         else:
             address = fill_pack(packs + pack * INDEXED_PACK_SIZE, indices, vertices, walk + PACK)
-        mask = triangles(address, kx, ky, np.int64(16 * kz), walk + SHEAR)
-        # What float32 rejects is only looked at to count it and to log the failing edge.
-        lanes = mask & np.uint32(15) if counters is None and log is None else mask >> np.uint32(4)
-        while lanes != 0:
-            lane = lowest_bit(lanes)
-            lanes &= lanes - np.uint32(1)
-            test_triangle(address + 4 * lane, kx, ky, kz, geometries, geometry_count, walk, place, size, counters, log)
+        for lane in range(4):
+            if load_i32(address + PACK_IDS + 4 * lane) == UNUSED_LANE:
+                continue
+            test_triangle(address + 4 * lane, kz, geometries, geometry_count, walk, size, counters, log)
             if load_i64(walk + ENDED) != 0:
                 return
 
 
 @jit
-def test_triangle(at, kx, ky, kz, geometries, geometry_count, walk, place, size, counters, log):
-    """One triangle; ``at`` is the address of its lane's first coordinate, ``kx`` and ``ky`` byte offsets of axes."""
-    identity = np.int64(load_i32(at + 144))
+def test_met_triangles(lanes, geometries, geometry_count, walk):
+    """Lanes of a pack that the vector test lets through, with what it computed, until the search ends."""
+    at = load_i64(walk + PACK_FOUND)
+    while lanes != 0 and load_i64(walk + ENDED) == 0:
+        lane = lowest_bit(lanes)
+        lanes &= lanes - np.uint32(1)
+        test_met_triangle(at + 4 * lane, lane, geometries, geometry_count, walk)
+
+
+@jit
+def test_met_triangle(at, lane, geometries, geometry_count, walk):
+    """One of them; a scaled ray was not tested, and on an edge everything is computed anew."""
+    edges, kz = walk + EDGES + 8 * lane, load_i64(walk + KZ)
+    u, v, w = load_f64(edges), load_f64(edges + 32), load_f64(edges + 64)
+    is_scaled = load_f32(walk + SHEAR + SHEAR_SCALE) != np.float32(1.0)
+    if is_scaled or u == 0.0 or v == 0.0 or w == 0.0:
+        test_triangle(at, kz, geometries, geometry_count, walk, np.int64(0), None, None)
+        return
+    identity = np.int64(load_i32(at + PACK_IDS))
+    opacity = opacity_of(identity, walk)
+    if opacity < OPACITY_CULLED_OPAQUE:
+        number, t, area = identity & PRIMITIVE_BITS, load_f32(walk + EDGES + 128 + 4 * lane), load_f64(edges + 96)
+        meet_triangle(number, opacity, t, v, w, area, kz, geometries, geometry_count, walk, None)
+
+
+@jit
+def used_lanes(ids):
+    """Bit k set where lane k of a pack holds a triangle with an area."""
+    lanes = np.uint32(0)
+    for lane in range(4):
+        if load_i32(ids + 4 * lane) >= 0:
+            lanes |= np.uint32(1 << lane)
+    return lanes
+
+
+@jit
+def test_triangle(at, kz, geometries, geometry_count, walk, size, counters, log):
+    """One triangle; ``at`` is the address of its lane's first coordinate."""
+    identity = np.int64(load_i32(at + PACK_IDS))
     number = identity & PRIMITIVE_BITS
     opacity = opacity_of(identity, walk)
     end = load_f32(walk + T_CURRENT)
     if opacity >= OPACITY_CULLED_OPAQUE:
-        reject_culled(opacity, place, geometries, geometry_count, number, size, walk, counters, log)
+        reject_culled(opacity, geometries, geometry_count, number, size, walk, counters, log)
         return
     count(counters, COUNT_TRIANGLE_TESTS, 1)
     # Steps 1 and 2 of the method: corners relative to the ray, sheared, in float32.
-    shear = walk + SHEAR
+    shear, kx, ky = walk + SHEAR, axis_offset(kz, 1), axis_offset(kz, 2)
     scale = load_f32(shear + SHEAR_SCALE)
     origin_x, origin_y, origin_z = load_f32(shear), load_f32(shear + 4), load_f32(shear + 8)
     shear_x, shear_y, shear_z = load_f32(shear + 12), load_f32(shear + 16), load_f32(shear + 20)
@@ -325,52 +369,58 @@ def test_triangle(at, kx, ky, kz, geometries, geometry_count, walk, place, size,
     if identity < 0 or not covers(u, v, w, det, ax, ay, bx, by, cx, cy):
         count(counters, COUNT_REJECTED_MISSED, 1)
         log_candidate(
-            log, EVENT_CANDIDATE, VERDICT_MISSED, 0, place, geometries, geometry_count, number, size,
+            log, EVENT_CANDIDATE, VERDICT_MISSED, 0, geometries, geometry_count, number, size,
             np.nan, np.nan, end, v / det, w / det, u / det, walk,
         )  # fmt: skip
         return
     count(counters, COUNT_TRIANGLE_HITS, 1)
     az, bz, cz = shear_z * az, shear_z * bz, shear_z * cz
     t = np.float32((((u * np.float64(az) + v * np.float64(bz)) + w * np.float64(cz)) / det) / np.float64(scale))
-    instance_flags = load_i64(walk + INSTANCE_FLAGS)
-    kind = hit_kind((det > 0.0) == (load_f32(walk + OBJECT_DIRECTION + 4 * kz) > np.float32(0.0)), instance_flags)
-    if is_facing_culled(kind, instance_flags, load_i64(walk + RAY_FLAGS)):
-        count(counters, COUNT_REJECTED_FACING, 1)
-        verdict = VERDICT_BACK_FACE_CULLED if kind == BACK_FACE else VERDICT_FRONT_FACE_CULLED
-    else:
-        verdict = offer(
-            True, t, kind, np.float32(v / det), np.float32(w / det), opacity, number, geometries, geometry_count,
-            walk, counters,
-        )  # fmt: skip
+    kind, verdict = meet_triangle(number, opacity, t, v, w, det, kz, geometries, geometry_count, walk, counters)
     count_reason(counters, CANDIDATE_REASON_OF, verdict)
     log_candidate(
-        log, EVENT_CANDIDATE, verdict, kind, place, geometries, geometry_count, number, size,
+        log, EVENT_CANDIDATE, verdict, kind, geometries, geometry_count, number, size,
         t, np.nan, end, v / det, w / det, u / det, walk,
     )  # fmt: skip
 
 
 @jit
-def test_box_leaf(packs, first, last, geometries, geometry_count, walk, place, size, counters, log):
+def meet_triangle(number, opacity, t, v, w, det, kz, geometries, geometry_count, walk, counters):
+    """A triangle that the ray's line belongs to: facing, then what becomes of the candidate: (hit kind, verdict)."""
+    instance_flags = load_i64(walk + INSTANCE_FLAGS)
+    kind = hit_kind((det > 0.0) == (load_f32(walk + OBJECT_DIRECTION + 4 * kz) > np.float32(0.0)), instance_flags)
+    if is_facing_culled(kind, instance_flags, load_i64(walk + RAY_FLAGS)):
+        count(counters, COUNT_REJECTED_FACING, 1)
+        return kind, VERDICT_BACK_FACE_CULLED if kind == BACK_FACE else VERDICT_FRONT_FACE_CULLED
+    verdict = offer(
+        True, t, kind, np.float32(v / det), np.float32(w / det), opacity, number, geometries, geometry_count,
+        walk, counters,
+    )  # fmt: skip
+    return kind, verdict
+
+
+@jit
+def test_box_leaf(packs, first, last, geometries, geometry_count, walk, size, counters, log):
     """All procedural boxes of a leaf, in storage order, until the search ends."""
     for pack in range(first, last):
         address = packs + pack * BOX_PACK_SIZE
         for lane in range(4):
             if load_i32(address + 96 + 4 * lane) == UNUSED_LANE:
                 break
-            test_box(address + 4 * lane, geometries, geometry_count, walk, place, size, counters, log)
+            test_box(address + 4 * lane, geometries, geometry_count, walk, size, counters, log)
             if load_i64(walk + ENDED) != 0:
                 return
 
 
 @jit
-def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
+def test_box(at, geometries, geometry_count, walk, size, counters, log):
     """One procedural box: is the ray's interval in it, then its intersection program (PROC-1 to PROC-8)."""
     identity = np.int64(load_i32(at + 96))
     number = identity & PRIMITIVE_BITS
     opacity = opacity_of(identity, walk)
     end = load_f32(walk + T_CURRENT)
     if opacity >= OPACITY_CULLED_OPAQUE:
-        reject_culled(opacity, place, geometries, geometry_count, number, size, walk, counters, log)
+        reject_culled(opacity, geometries, geometry_count, number, size, walk, counters, log)
         return
     count(counters, COUNT_PROCEDURAL_TESTS, 1)
     low_x, low_y, low_z = np.float64(load_f32(at)), np.float64(load_f32(at + 16)), np.float64(load_f32(at + 32))
@@ -388,7 +438,7 @@ def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
     if not is_candidate:
         count(counters, COUNT_REJECTED_MISSED, 1)
     event = log_candidate(
-        log, EVENT_CANDIDATE, VERDICT_NOTHING_REPORTED if is_candidate else VERDICT_MISSED, 0, place,
+        log, EVENT_CANDIDATE, VERDICT_NOTHING_REPORTED if is_candidate else VERDICT_MISSED, 0,
         geometries, geometry_count, number, size, entry, leave, end, np.nan, np.nan, np.nan, walk,
     )  # fmt: skip
     if not is_candidate:
@@ -441,7 +491,7 @@ def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
         )
         count_reason(counters, CANDIDATE_REASON_OF, verdict)
         log_candidate(
-            log, EVENT_REPORT, verdict, kind, place, geometries, geometry_count, number, size,
+            log, EVENT_REPORT, verdict, kind, geometries, geometry_count, number, size,
             t, np.nan, before, attribute, np.float32(kind), np.nan, walk,
         )  # fmt: skip
         ended = load_i64(walk + ENDED) != 0

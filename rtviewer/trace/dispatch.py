@@ -21,13 +21,12 @@ from rtviewer.dxr.layouts import low_24
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.programs import QUERY, AnyHitProgram, IntersectionProgram
 from rtviewer.dxr.rules import check_ray_flags, require
-from rtviewer.dxr.shader_table import hit_group_index
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import InvalidInputError, violation
 from rtviewer.trace.request import EVENT, Hits, RayBatch, TraceResult, TraceSettings, Walk
 
 if TYPE_CHECKING:
-    from rtviewer.kernels.traverse import Arguments, Found
+    pass
 
 ALL_KINDS = 0xFF
 
@@ -180,42 +179,59 @@ class Dispatcher:
     ) -> tuple[TraceResult, NDArray[np.int64]]:
         """The result, and with a log the number of events after each ray."""
         from rtviewer.kernels import state
-        from rtviewer.kernels.traverse import Found, Rays, trace_rays
+        from rtviewer.kernels.traverse import trace_rays
 
         count = len(rays)
         arguments = self._arguments(settings, count, inline=decisions is not None)
-        invalid, skip = _invalid_rays(rays)
-        prepared = Rays(
+        columns = (
             _rows(rays.origin, (count, 3)), _rows(rays.direction, (count, 3)),
-            _rows(rays.t_min, (count,)), _rows(rays.t_max, (count,)), skip,
+            _rows(rays.t_min, (count,)), _rows(rays.t_max, (count,)),
         )  # fmt: skip
-        found = Found(
-            np.empty(count, np.float32), np.empty((count, 4), np.int32), np.empty((count, 2), np.float32),
-            np.zeros(count, np.int64), np.zeros(count if log is not None else 0, np.int64),
-        )  # fmt: skip
+        hits = _empty_hits(count)
+        ends = np.zeros(count if log is not None else 0, np.int64)
+        batch = _batch_block(columns, arguments, hits, ends)
         counted = np.zeros((count, len(Counter)), np.int32) if counters else None
-        walk = np.zeros(state.STACK + self.stack_size * state.ENTRY_SIZE + 64, np.uint8)
-        table = settings.hit_groups
-        records = table.rows if table is not None else np.zeros((0, 4), np.int32)
-        world = self._world[0].copy()  # calls on other threads may have other tables
-        _put(world, state.WORLD_RECORDS, records.ctypes.data)
-        _put(world, state.WORLD_RECORD_COUNT, len(records) if table is not None else -1)
-        _put(world, state.WORLD_RECORD_STEP, 0 if table is not None and table.stride == 0 else 1)
+        walk, arrays = self._walk_block()
+        world = self._world_of(settings)
         if decisions is not None:
             _put(walk, state.QUERY_DECISIONS, decisions.ctypes.data)
             _put(walk, state.QUERY_DECIDED, len(decisions))
         start = time.perf_counter()
         trace_rays(
-            world.ctypes.data, prepared, arguments, found, counted, log.ctypes.data if log is not None else None,
-            walk.ctypes.data, 0, count,
+            world.ctypes.data, batch.ctypes.data, counted.ctypes.data if counted is not None else None,
+            log.ctypes.data if log is not None else None, walk.ctypes.data, 0, count,
         )  # fmt: skip
         seconds = time.perf_counter() - start
-        _raise_faults(found.fault)
-        return TraceResult(self._hits(found, invalid, settings), counted, settings, seconds), found.log_end
+        del arrays  # the walk block pointed to them
+        _raise_fault(batch)
+        return TraceResult(hits, counted, settings, seconds), ends
 
-    def _arguments(self, settings: TraceSettings, count: int, *, inline: bool) -> Arguments:
-        from rtviewer.kernels.traverse import Arguments
+    def _walk_block(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """The block of a walk, and the arrays of its stack."""
+        from rtviewer.kernels import state
 
+        room = self.stack_size + state.STACK_SLACK
+        walk, arrays = np.zeros(state.WALK_SIZE, np.uint8), np.empty(20 * room, np.uint8)
+        places = arrays.ctypes.data
+        _put(walk, state.STACK_PLACES, places)
+        _put(walk, state.STACK_REFERENCES, places + 8 * room)
+        _put(walk, state.STACK_ENTRIES, places + 12 * room)
+        _put(walk, state.STACK_EXITS, places + 16 * room)
+        return walk, arrays
+
+    def _world_of(self, settings: TraceSettings) -> NDArray[np.uint8]:
+        """The world block with the hit-group table of a call; calls on other threads may have other tables."""
+        from rtviewer.kernels import state
+
+        table = settings.hit_groups
+        world = self._world[0].copy()
+        _put(world, state.WORLD_RECORDS, table.rows.ctypes.data if table is not None else 0)
+        _put(world, state.WORLD_RECORD_COUNT, len(table.rows) if table is not None else -1)
+        _put(world, state.WORLD_RECORD_STEP, 0 if table is not None and table.stride == 0 else 1)
+        return world
+
+    def _arguments(self, settings: TraceSettings, count: int, *, inline: bool) -> tuple[NDArray[Any], ...]:
+        """The arguments of each ray as (1,) or (n,) arrays, in the order of the batch block."""
         skips = settings.pipeline_flags & (PipelineFlag.SKIP_TRIANGLES | PipelineFlag.SKIP_PROCEDURAL_PRIMITIVES)
         flags = per_ray(settings.ray_flags, count, np.uint32) | np.uint32(int(skips))  # PF-1
         for word in np.unique(flags):
@@ -234,7 +250,7 @@ class Dispatcher:
             if len(unknown):
                 text = f"there is no {name} program {int(unknown[0])}: use 0 to {len(table) - 1}"
                 raise InvalidInputError([violation("TRAV-5", text, field=name, value=int(unknown[0]))], "TraceRay")
-        return Arguments(
+        return (
             flags,
             per_ray(settings.mask, count, np.uint32),
             any_hit,
@@ -244,40 +260,61 @@ class Dispatcher:
             per_ray(settings.report_t, count, np.float32),
         )
 
-    def _hits(self, found: Found, invalid: NDArray[np.bool_], settings: TraceSettings) -> Hits:
-        count = len(found.t)
-        index = found.index
-        hit = index[:, 0] >= 0
-        instance = np.where(hit, index[:, 0], 0)
-        if len(self._instance_id):
-            instance_id = np.where(hit, self._instance_id[instance], -1)
-            contribution = self._contribution[instance]
-        else:
-            instance_id = np.full(count, -1, np.int64)
-            contribution = np.zeros(count, np.int64)
-        ray_part = per_ray(settings.ray_contribution, count, np.uint32).astype(np.int64)
-        multiplier = per_ray(settings.multiplier, count, np.uint32).astype(np.int64)
-        record = hit_group_index(ray_part, multiplier, index[:, 1].astype(np.int64), contribution)
-        columns = np.ascontiguousarray(index.T)
-        return Hits(
-            hit, found.t, columns[0], columns[1], columns[2], columns[3],
-            instance_id, found.attributes, np.where(hit, record, -1), invalid,
-        )  # fmt: skip
+
+def _empty_hits(count: int) -> Hits:
+    return Hits(
+        np.empty(count, np.bool_), np.empty(count, np.float32), np.empty(count, np.int32), np.empty(count, np.int32),
+        np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, np.int64),
+        np.empty((count, 2), np.float32), np.empty(count, np.int64), np.empty(count, np.bool_),
+    )  # fmt: skip
 
 
-def _raise_faults(faults: NDArray[np.int64]) -> None:
+def _batch_block(
+    columns: tuple[NDArray[np.float32], ...],
+    arguments: tuple[NDArray[Any], ...],
+    hits: Hits,
+    ends: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """The batch block of ``kernels.state``: where the kernels find rays and arguments, and leave results."""
+    from rtviewer.kernels import state
+
+    batch = np.zeros(state.BATCH_SIZE // 8, np.int64)
+
+    def point(offset: int, array: NDArray[Any]) -> None:
+        batch[offset // 8] = array.ctypes.data
+
+    for number, column in enumerate(columns):
+        point(state.BATCH_ORIGIN + 8 * number, column)
+    for number, array in enumerate(arguments):
+        point(state.BATCH_FLAGS + 16 * number, array)
+        batch[(state.BATCH_FLAGS + 16 * number) // 8 + 1] = array.itemsize if len(array) > 1 else 0
+    point(state.BATCH_HIT, hits.hit)
+    point(state.BATCH_INVALID, hits.invalid)
+    point(state.BATCH_FOUND_T, hits.t)
+    point(state.BATCH_INSTANCE_INDEX, hits.instance_index)
+    point(state.BATCH_GEOMETRY_INDEX, hits.geometry_index)
+    point(state.BATCH_PRIMITIVE_INDEX, hits.primitive_index)
+    point(state.BATCH_HIT_KIND, hits.hit_kind)
+    point(state.BATCH_ATTRIBUTES, hits.attributes)
+    point(state.BATCH_INSTANCE_ID, hits.instance_id)
+    point(state.BATCH_HIT_GROUP, hits.hit_group_index)
+    point(state.BATCH_LOG_END, ends)
+    return batch
+
+
+def _raise_fault(batch: NDArray[np.int64]) -> None:
     """HG-4 and TRAV-5: the first ray that met a hit-group record it may not use."""
     from rtviewer.kernels import state
 
-    bad = np.flatnonzero(faults)
-    if not len(bad):
+    word, ray = int(batch[state.BATCH_FAULT // 8]), int(batch[state.BATCH_FAULT_RAY // 8])
+    if word == 0:
         return
-    fault, record = int(faults[bad[0]]) & 0xFF, int(faults[bad[0]]) >> state.FAULT_BITS
+    fault, record = word & ((1 << state.FAULT_BITS) - 1), word >> state.FAULT_BITS
     if fault == state.FAULT_OUTSIDE_TABLE:
         rule, text = "HG-4", "the hit-group index is outside the table"
     else:
         rule, text = "TRAV-5", "the hit group is of the other kind than the geometry (triangles or procedural)"
-    text = f"ray {bad[0]}: {text}"
+    text = f"ray {ray}: {text}"
     section = "Hit group table indexing"
     raise InvalidInputError([violation(rule, text, field="HitGroupIndex", value=record, section=section)], "TraceRay")
 
@@ -305,12 +342,4 @@ def per_ray(value: Any, count: int, dtype: Any) -> NDArray[Any]:
 def _rows(array: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
     if array.shape != shape:
         raise ValueError(f"rays: expected an array of shape {shape}, got {array.shape}")
-    return np.array(array, np.float32, order="C")  # a copy: kernels take writable arrays only, and callers' may not be
-
-
-def _invalid_rays(rays: RayBatch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """(breaks RAY-2 or RAY-3, is not to be traced)."""
-    values = np.concatenate([rays.origin, rays.direction], 1)
-    invalid = np.isnan(values).any(1) | np.isnan(rays.t_min) | np.isnan(rays.t_max)
-    invalid |= (rays.t_min < 0) | (rays.t_min > rays.t_max)
-    return invalid, invalid | np.isinf(values).any(1)
+    return np.ascontiguousarray(array, np.float32)

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rtviewer.dxr.counters import XRayCounter
+from rtviewer.dxr.counters import X_RAY_COUNTERS, XRayCounter
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.rules import check_ray_flags, check_ray_interval, require
 from rtviewer.dxr.verdicts import Counter
@@ -148,10 +149,18 @@ class ImageBuffer:
             raise RtviewerError("this picture was traced without counters")
         return self.counters[:, :, int(counter)]
 
-    def x_ray_counter(self, counter: XRayCounter) -> NDArray[np.int32]:
-        """(height, width) int32 of one x-ray counter; RtviewerError when the picture was traced without an x-ray."""
+    def x_ray_counter(self, counter: XRayCounter | str) -> NDArray[np.int32]:
+        """(height, width) int32 of one x-ray counter, by its name such as ``surfaces``.
+
+        RtviewerError when the picture was traced without an x-ray, or for an unknown name.
+        """
         if self.x_ray is None:
             raise RtviewerError("this picture was traced without an x-ray")
+        if isinstance(counter, str):
+            by_name = {one.name: one for one in X_RAY_COUNTERS}
+            if counter not in by_name:
+                raise RtviewerError(f"no x-ray counter {counter!r}: there are {', '.join(by_name)}")
+            counter = by_name[counter]
         total: NDArray[np.int32] = self.x_ray[:, :, [int(c) for c in counter.columns]].sum(-1, dtype=np.int32)
         return total
 
@@ -163,6 +172,12 @@ class ImageBuffer:
         return walk_pixel(
             request.world, request.camera, (request.width, request.height), pixel, request.rays, profile=request.profile
         )
+
+    def save(self, path: Path | str, mode: str = "shaded", palette: str = "viridis", *, legend: bool = True) -> None:
+        """Write it as .png, .exr or .npz: see ``session.picture_file.save_picture``."""
+        from rtviewer.session.picture_file import save_picture
+
+        save_picture(Path(path), self, ImageSettings(mode, palette), legend=legend)
 
     def picture(self) -> Picture:
         """The traced pixels as what ``shade.modes.shade`` colours; of a coarse picture only the lattice."""

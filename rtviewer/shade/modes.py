@@ -30,7 +30,7 @@ BACK: Colour = (240, 152, 56)
 PROCEDURAL: Colour = (150, 200, 90)
 OPAQUE: Colour = (74, 144, 217)
 NON_OPAQUE: Colour = (245, 205, 80)
-HIT: Colour = (96, 170, 230)
+HIT: Colour = (226, 190, 110)
 MISS: Colour = (70, 74, 82)
 
 SKY_LOW = np.array([0.62, 0.66, 0.72], np.float32)

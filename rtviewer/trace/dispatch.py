@@ -131,12 +131,13 @@ class Dispatcher:
     def trace(self, rays: RayBatch, settings: TraceSettings, *, counters: bool = False) -> TraceResult:
         """Trace every ray of the batch on the calling thread; the GIL is released meanwhile.
 
+        An x-ray always counts: its counters are all that it has to say.
         Rays that break RAY-2 or RAY-3 are marked invalid and miss; infinite origins or directions miss (RAY-5).
 
         Raises InvalidInputError for an illegal flag word (RF-*), with PipelineFlag bits or-ed in (RF-6), or a program
         number that does not exist.
         """
-        return self._run(rays, settings, counters, None)[0]
+        return self._run(rays, settings, counters or settings.x_ray, None)[0]
 
     def walk(self, rays: RayBatch, settings: TraceSettings, *, limit: int = 1_000_000, kinds: int = ALL_KINDS) -> Walk:
         """Trace and log. ``limit``: most events in all; ``kinds``: bit k set where events of EventKind k are wanted."""

@@ -128,3 +128,16 @@ def test_an_expected_thing_is_explained_by_the_ray_itself(world):
     assert len(texts) == through.x_ray_count(X_RAY_COUNTERS[0])
     assert all("goes on" in text for text in texts)
     assert through.to_json()["counters"]["x_ray_surfaces"] == len(texts)
+
+
+def test_scripts_get_arrays_logs_and_files(world, scene, tmp_path):
+    image = world.trace(scene.camera, size=SIZE, x_ray=True)
+    surfaces = image.x_ray_counter("surfaces")
+    y, x = np.unravel_index(np.argmax(surfaces), surfaces.shape)
+    log = world.explain((int(x), int(y)), camera=scene.camera, size=SIZE, x_ray=True)
+    assert sum(row.verdict.name == "SURFACE_PASSED" and row.kind.name == "CANDIDATE" for row in log) <= surfaces[y, x]
+    assert log.x_ray_count(X_RAY_COUNTERS[0]) == surfaces[y, x] > 1
+    image.save(tmp_path / "a.png", "x_ray_surfaces", "turbo")
+    assert (tmp_path / "a.png").exists()
+    with pytest.raises(RtviewerError, match="no x-ray counter 'planes': there are surfaces"):
+        image.x_ray_counter("planes")

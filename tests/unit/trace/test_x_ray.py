@@ -25,7 +25,7 @@ def layers(*depths: float, flags: GeometryFlag = GeometryFlag.OPAQUE, turned: bo
 
 
 def surfaces(scene: World, rays: RayBatch = UP, **settings: object) -> int:
-    result = scene.dispatcher.trace(rays, TraceSettings(x_ray=True, **settings), counters=True)  # type: ignore[arg-type]
+    result = scene.dispatcher.trace(rays, TraceSettings(x_ray=True, **settings))  # type: ignore[arg-type]
     assert not result.hits.hit.any()
     assert result.settings.x_ray
     return int(result.counters[0, Counter.COMMITS])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from rtviewer.cli.options import Number, profile_options
+from rtviewer.cli.options import Number, check_mode, profile_options
 from rtviewer.dxr.profile import Profile
 from rtviewer.errors import RtviewerError
 
@@ -15,6 +15,7 @@ from rtviewer.errors import RtviewerError
 @click.argument("file", metavar="[FILE]", required=False, type=click.Path())
 @click.option("--screenshot", type=click.Path(path_type=Path), help="Draw the window once to this PNG and exit.")
 @click.option("--panes", metavar="NAME,NAME", help="Panes to show, separated by commas.  [default: the usual layout]")
+@click.option("--mode", metavar="MODE", help="Image mode; `rtviewer trace --modes` lists all.  [default: shaded]")
 @click.option(
     "--blas",
     metavar="FILE...",
@@ -30,12 +31,14 @@ from rtviewer.errors import RtviewerError
 )
 @profile_options
 def command(
-    file: str | None, screenshot: Path | None, panes: str | None, blas: tuple[str, ...], base_address: int | None,
-    profile: Profile,
+    file: str | None, screenshot: Path | None, panes: str | None, mode: str | None,
+    blas: tuple[str, ...], base_address: int | None, profile: Profile,
 ) -> int:  # fmt: skip
     """Open the window on FILE; with --screenshot, draw it to a file and exit."""
     if screenshot is not None and screenshot.suffix.lower() != ".png":
         raise click.UsageError(f"--screenshot writes PNG: {screenshot} should end in .png")
+    if mode is not None:
+        check_mode(mode)
     if file is None and (blas or base_address is not None):
         raise click.UsageError("--blas and --base-address go with a FILE")
     from rtviewer.io.bottom_level_files import BottomLevelFile
@@ -51,6 +54,6 @@ def command(
     bottom_levels = [BottomLevelFile.parse(text) for text in blas]
     code: int = run(
         file, screenshot=screenshot, panes=names, profile=profile, bottom_levels=bottom_levels,
-        base_address=base_address,
+        base_address=base_address, mode=mode or "",
     )  # fmt: skip
     return code

@@ -24,7 +24,8 @@ from rtviewer.gui.theme import Appearance, Theme
 
 @dataclass(frozen=True)
 class ActionSpec:
-    """``shortcut`` as QKeySequence text; ``checkable``: shows a field of the view settings of that name."""
+    """``shortcut`` as QKeySequence text; ``checkable``: shows whether something is on, such as a field of the view
+    settings of that name."""
 
     id: str
     text: str
@@ -40,7 +41,12 @@ ACTIONS: tuple[ActionSpec, ...] = (
     ActionSpec("close", "Close scene", "Ctrl+W", "", "File", "Close the scene"),
     ActionSpec("reload", "Reload", "Ctrl+R", "mdi6.reload", "File", "Read the file again"),
     ActionSpec(
-        "save_image", "Save image…", "Ctrl+S", "mdi6.content-save-outline", "File", "Save the traced picture as PNG"
+        "save_image",
+        "Save image…",
+        "Ctrl+S",
+        "mdi6.content-save-outline",
+        "File",
+        "Save the traced picture: PNG with its legend, EXR, or NPZ of hits and counters",
     ),
     ActionSpec("quit", "Quit", "Ctrl+Q", "", "File", "Close the window"),
     ActionSpec("show_geometry", "Geometry", "N", "mdi6.cube-outline", "View", "Draw the geometry", True),
@@ -80,6 +86,30 @@ ACTIONS: tuple[ActionSpec, ...] = (
         "Image",
         "Fix the range at what the picture holds",
     ),
+    ActionSpec(
+        "auto_range", "Automatic range", "Shift+C", "mdi6.restore", "Image", "Spread the palette over all values again"
+    ),
+    ActionSpec(
+        "show_histogram",
+        "Histogram",
+        "G",
+        "mdi6.chart-histogram",
+        "Image",
+        "Show the spread of a heat map's values, with limits to drag",
+        True,
+    ),
+    ActionSpec(
+        "x_ray",
+        "X-ray",
+        "X",
+        "mdi6.layers-search-outline",
+        "Image",
+        "Count the surfaces along every ray, behind the first hit too; again for what was shown before",
+        True,
+    ),
+    ActionSpec("next_mode", "Next mode", "]", "", "Image", "Show the next image mode"),
+    ActionSpec("previous_mode", "Previous mode", "[", "", "Image", "Show the previous image mode"),
+    ActionSpec("next_palette", "Next palette", "P", "", "Image", "Colour numbers with the next palette"),
     ActionSpec("whole_image", "Whole image", "Home", "mdi6.aspect-ratio", "Image", "Zoom the trace view out"),
     ActionSpec("rebuild", "Rebuild", "Ctrl+B", "mdi6.hammer-wrench", "Build", "Build again with the build flags set"),
     ActionSpec(

@@ -138,12 +138,15 @@ def run(
     bottom_levels: Sequence[BottomLevelFile] = (),
     base_address: int | None = None,
     settings_folder: Path | None = None,
+    mode: str = "",
 ) -> int:
     """Open the window, on ``path`` if given; returns the exit code. With ``screenshot``, draw it once to that file.
 
     ``panes``: names of docks to bring to the front; ``profile``: what rules are checked against; ``bottom_levels``,
-    ``base_address``: see ``Session.open``. Raises RtviewerError without a display, for a name that no dock has and
-    for a picture that could not be made; CancelledError after the window was closed by SIGINT.
+    ``base_address``: see ``Session.open``; ``mode``: of the image, empty for the usual one.
+
+    Raises RtviewerError without a display, for a name that no dock has and for a picture that could not be made;
+    CancelledError after the window was closed by SIGINT.
     """
     if problem := display_problem():
         raise RtviewerError(f"no display: {problem}; `xvfb-run -a rtviewer view ...` draws on a virtual screen")
@@ -157,6 +160,8 @@ def run(
         settings_folder = Path(shot_folder.name)
     window = make_window(open_settings(settings_folder))
     window.session.set_profile(profile)
+    if mode:
+        window.session.set_image_mode(mode)
     window.show_panes(panes)
     install_exception_hooks(window)
     shot = None

@@ -16,6 +16,7 @@ from rtviewer.kernels.constants import (
     COUNT_REJECTED_FACING,
     COUNT_REJECTED_INTERVAL,
     COUNT_REJECTED_MISSED,
+    COUNT_REJECTED_NOTHING_REPORTED,
     COUNT_TRIANGLE_HITS,
     COUNT_TRIANGLE_TESTS,
     EVENT_CANDIDATE,
@@ -56,10 +57,11 @@ from rtviewer.kernels.constants import (
     VERDICT_NONE,
     VERDICT_NOTHING_REPORTED,
     VERDICT_RETURNED_TO_CALLER,
+    VERDICT_SURFACE_PASSED,
     VERDICT_TIE_LOST,
 )
 from rtviewer.kernels.culling import hit_kind, is_facing_culled
-from rtviewer.kernels.events import add_event, count, set_verdict
+from rtviewer.kernels.events import CANDIDATE_REASON_OF, add_event, count, count_reason, set_verdict
 from rtviewer.kernels.hit_groups import any_hit_program, intersection_program, next_decision, record_of
 from rtviewer.kernels.memory import (
     load_f32,
@@ -116,6 +118,7 @@ from rtviewer.kernels.state import (
     T_MIN,
     WORLD,
     WORLD_RECORD_COUNT,
+    X_RAY,
 )
 from rtviewer.kernels.vector import lowest_bit
 
@@ -225,6 +228,9 @@ def commit(
 ):
     """The candidate becomes the hit (TRAV-1); returns the verdict, which RF-2 may change."""
     count(counters, COUNT_COMMITS, 1)
+    if load_i64(walk + RAY_FLAGS) & X_RAY:
+        store_i64(walk + ENDED, np.int64(0))  # not even an any-hit program ends an x-ray
+        return VERDICT_SURFACE_PASSED
     store_i64(walk + HIT_INSTANCE, load_i64(walk + INSTANCE))
     store_i64(walk + HIT_GEOMETRY, np.int64(geometry))
     store_i64(walk + HIT_PRIMITIVE, np.int64(primitive))
@@ -261,6 +267,7 @@ def reject_culled(opacity, geometries, geometry_count, number, size, walk, count
     """A candidate that opacity culling takes away before its geometry is looked at (CULL-2)."""
     count(counters, COUNT_REJECTED_CULLED, 1)
     verdict = VERDICT_CULLED_NON_OPAQUE if opacity == OPACITY_CULLED_NON_OPAQUE else VERDICT_CULLED_OPAQUE
+    count_reason(counters, CANDIDATE_REASON_OF, verdict)
     log_candidate(
         log, EVENT_CANDIDATE, verdict, 0, geometries, geometry_count, number, size,
         np.nan, np.nan, load_f32(walk + T_CURRENT), np.nan, np.nan, np.nan, walk,
@@ -389,6 +396,7 @@ def test_triangle(at, kz, geometries, geometry_count, walk, size, counters, log)
     az, bz, cz = shear_z * az, shear_z * bz, shear_z * cz
     t = np.float32((((u * np.float64(az) + v * np.float64(bz)) + w * np.float64(cz)) / det) / np.float64(scale))
     kind, verdict = meet_triangle(number, opacity, t, v, w, det, kz, geometries, geometry_count, walk, counters)
+    count_reason(counters, CANDIDATE_REASON_OF, verdict)
     log_candidate(
         log, EVENT_CANDIDATE, verdict, kind, geometries, geometry_count, number, size,
         t, np.nan, end, v / det, w / det, u / det, walk,
@@ -474,6 +482,7 @@ def test_box(at, geometries, geometry_count, walk, size, counters, log):
             set_verdict(event, VERDICT_HIT_GROUP_FAULT)
         return
     program = intersection_program(record, walk)
+    count(counters, COUNT_REJECTED_NOTHING_REPORTED, 1)  # taken back when it reports
     if program == PROGRAM_SPHERE or program == PROGRAM_SPHERE_FAR_FIRST:
         found, near, far = sphere_roots(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy, dz)
         if not found:
@@ -487,8 +496,10 @@ def test_box(at, geometries, geometry_count, walk, size, counters, log):
         second, second_kind, always = np.float32(leave), 32 + exit_axis, False
     elif program == PROGRAM_QUERY:  # the caller is the intersection program
         decided, first = next_decision(walk)
-        if not decided and log is not None and event != 0:
-            set_verdict(event, VERDICT_RETURNED_TO_CALLER)
+        if not decided:
+            count(counters, COUNT_REJECTED_NOTHING_REPORTED, -1)
+            if log is not None and event != 0:
+                set_verdict(event, VERDICT_RETURNED_TO_CALLER)
         if not decided or np.isnan(first):
             return
         first_kind, second, second_kind, always = 0, np.float32(np.nan), -1, False
@@ -499,6 +510,7 @@ def test_box(at, geometries, geometry_count, walk, size, counters, log):
         return
     primitive = number - first_of_geometry(geometries, geometry)
     attribute = np.float32(primitive) + np.float32(0.25)
+    count(counters, COUNT_REJECTED_NOTHING_REPORTED, -1)
     any_accepted = False
     for step in range(2):
         t, kind = (first, first_kind) if step == 0 else (second, second_kind)
@@ -509,6 +521,7 @@ def test_box(at, geometries, geometry_count, walk, size, counters, log):
         verdict = offer(
             False, t, kind, attribute, np.float32(kind), opacity, number, geometries, geometry_count, walk, counters
         )
+        count_reason(counters, CANDIDATE_REASON_OF, verdict)
         log_candidate(
             log, EVENT_REPORT, verdict, kind, geometries, geometry_count, number, size,
             t, np.nan, before, attribute, np.float32(kind), np.nan, walk,
@@ -517,6 +530,6 @@ def test_box(at, geometries, geometry_count, walk, size, counters, log):
         accepted = verdict == VERDICT_COMMITTED or verdict == VERDICT_ANY_HIT_ACCEPTED or ended
         if log is not None and event != 0 and (accepted or not any_accepted):
             set_verdict(event, verdict)
-        any_accepted = any_accepted or accepted
+        any_accepted = any_accepted or accepted or verdict == VERDICT_SURFACE_PASSED
         if ended or (accepted and not always):
             break

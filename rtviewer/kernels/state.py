@@ -162,6 +162,9 @@ BATCH_FAULT = 232
 BATCH_FAULT_RAY = 240
 BATCH_SIZE = 248
 
+X_RAY = 1 << 31
+"""A bit above the flags of RAY_FLAGS: hits are counted and logged, none is committed, nothing ends the search."""
+
 FAULT_OUTSIDE_TABLE = 1
 FAULT_WRONG_TYPE = 2
 FAULT_BITS = 8

@@ -63,7 +63,7 @@ from rtviewer.kernels.constants import (
     VERDICT_TRIANGLES_SKIPPED,
 )
 from rtviewer.kernels.culling import effective_opacity, is_mask_excluded, is_type_skipped
-from rtviewer.kernels.events import add_event, count, count_most
+from rtviewer.kernels.events import INSTANCE_REASON_OF, add_event, count, count_most, count_reason
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, noinline, store_f32, store_i32, store_i64
 from rtviewer.kernels.ray_box import WIDEN
 from rtviewer.kernels.ray_setup import is_usual, octant_of, set_shear, set_slab
@@ -391,6 +391,7 @@ def enter_instance(world, leaf, walk, size, place, entry, leave, counters, log):
         )  # fmt: skip
     if verdict != VERDICT_NONE:
         count(counters, COUNT_INSTANCES_REJECTED, 1)
+        count_reason(counters, INSTANCE_REASON_OF, verdict)
         return
     count(counters, COUNT_INSTANCES_ENTERED, 1)
     walk_bottom(blas, usual, walk, size, counters, log)

@@ -27,6 +27,7 @@ OF_HITS: dict[Verdict, str] = {
     ),
     Verdict.ANY_HIT_ENDED_SEARCH: "any-hit {program} accepted it and ended the search",
     Verdict.ANY_HIT_IGNORED: "any-hit {program} ignored it: nothing is committed and the search goes on",
+    Verdict.SURFACE_PASSED: "a hit if nothing were nearer: the x-ray counts it as a surface and goes on",
 }
 """Sentences of candidates that passed every test."""
 

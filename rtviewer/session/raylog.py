@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rtviewer.dxr.counters import X_RAY_COUNTERS, XRayCounter
 from rtviewer.dxr.flags import HitKind, format_flags
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.rules import check_ray_flags, check_ray_interval, require
 from rtviewer.dxr.verdicts import VERDICTS, Counter, EventKind, Verdict
-from rtviewer.errors import Violation, violation
+from rtviewer.errors import InvalidInputError, Violation, violation
 from rtviewer.scene.camera import Camera
 from rtviewer.session import explain
 from rtviewer.session.document import TOP_LEVEL, World
 from rtviewer.session.hit_records import HitRecord, record_index, record_of
 from rtviewer.session.image import pixel_ray, trace_settings
 from rtviewer.session.state import RaySettings
-from rtviewer.trace.request import RayBatch, Walk
+from rtviewer.trace.request import Hits, RayBatch, Walk
 
 Vector = tuple[float, float, float]
 
@@ -124,7 +125,9 @@ class LogResult:
 class RayLog:
     """The log of one ray. ``events``: EVENT rows in the order made; ``truncated``: the log hit its limit.
 
-    ``counters``: Counter to count. ``pixel`` and ``size`` are None for a typed ray.
+    ``counters``: Counter to count, of the ray itself; ``x_ray_counters``: of its x-ray (``TraceSettings.x_ray``), empty
+    where that comes to a hit-group record at fault. ``x_ray``: the events are those of the x-ray; ``result`` is the
+    ray's own all the same. ``pixel`` and ``size`` are None for a typed ray.
     """
 
     world: World
@@ -140,6 +143,9 @@ class RayLog:
     camera: Camera | None = None
     size: tuple[int, int] | None = None
     pixel: tuple[int, int] | None = None
+    x_ray: bool = False
+    x_ray_counters: dict[Counter, int] = field(default_factory=dict)
+    profile: Profile = DEFAULT_PROFILE
 
     def __len__(self) -> int:
         return len(self.events)
@@ -187,11 +193,21 @@ class RayLog:
 
     def why_not(self, instance: int, geometry: int = -1, primitive: int = -1) -> str:
         """One sentence: what became of an instance or primitive that the user expected to be hit."""
+        if self.x_ray:  # an x-ray replaces no hit by a nearer one: the ray itself tells
+            own = walk_ray(self.world, self.origin, self.direction, self.rays, profile=self.profile)
+            return own.why_not(instance, geometry, primitive)
         return explain.why_not(self, instance, geometry, primitive)
 
+    def x_ray_count(self, counter: XRayCounter) -> int:
+        """One x-ray counter. KeyError where ``x_ray_counters`` is empty."""
+        return sum(self.x_ray_counters[column] for column in counter.columns)
+
     def to_json(self) -> dict[str, Any]:
-        """As ``rtviewer ray --json`` prints it. Infinite and undefined numbers are null."""
-        ray = {
+        """As ``rtviewer ray --json`` prints it. Infinite and undefined numbers are null.
+
+        An x-ray's log has ``x_ray`` in ``ray``, and the x-ray counters among the others.
+        """
+        ray: dict[str, Any] = {
             "origin": [finite(v) for v in self.origin],
             "direction": [finite(v) for v in self.direction],
             "t_min": finite(self.rays.t_min),
@@ -202,13 +218,17 @@ class RayLog:
             "size": list(self.size) if self.size else None,
             "warnings": list(self.warnings),
         }
-        return {
+        answer: dict[str, Any] = {
             "ray": ray,
             "events": [row.to_json() for row in self],
             "truncated": self.truncated,
             "result": self.result.to_json(),
-            "counters": {counter.name.lower(): count for counter, count in self.counters.items()},
+            "counters": {counter.key: count for counter, count in self.counters.items()},
         }
+        if self.x_ray:
+            ray["x_ray"] = True
+            answer["counters"] |= {counter.key: self.x_ray_count(counter) for counter in X_RAY_COUNTERS}
+        return answer
 
 
 def finite(value: float) -> float | None:
@@ -239,10 +259,11 @@ def walk_ray(
     *,
     profile: Profile = DEFAULT_PROFILE,
     limit: int = MAX_EVENTS,
+    x_ray: bool = False,
 ) -> RayLog:
     """The log of a typed ray. Raises InvalidInputError when ray, flags or interval break a rule."""
     require(check_ray_values(origin, direction), "ray")
-    return _log(world, RayBatch.make(origin, direction, rays.t_min, rays.t_max), rays, profile, limit)
+    return _log(world, RayBatch.make(origin, direction, rays.t_min, rays.t_max), rays, profile, limit, x_ray)
 
 
 def walk_pixel(
@@ -254,20 +275,30 @@ def walk_pixel(
     *,
     profile: Profile = DEFAULT_PROFILE,
     limit: int = MAX_EVENTS,
+    x_ray: bool = False,
 ) -> RayLog:
     """The log of the ray through a pixel of the image of ``size`` (width, height)."""
     batch = pixel_ray(camera, *size, *pixel, rays)
-    return _log(world, batch, rays, profile, limit, camera=camera, size=size, pixel=pixel)
+    return _log(world, batch, rays, profile, limit, x_ray, camera=camera, size=size, pixel=pixel)
 
 
-def _log(world: World, batch: RayBatch, rays: RaySettings, profile: Profile, limit: int, **echo: Any) -> RayLog:
-    from rtviewer.trace.walk import walk
-
+def _log(
+    world: World, batch: RayBatch, rays: RaySettings, profile: Profile, limit: int, x_ray: bool, **echo: Any
+) -> RayLog:
     require([*check_ray_flags(rays.ray_flags, profile), *check_ray_interval(rays.t_min, rays.t_max)], "ray")
-    walked: Walk = walk(
-        world.tlas, world.blas_table, batch, trace_settings(rays, world.scene), limit=limit, profile=profile
-    )
-    counts = walked.result.counters
+    dispatcher = world.dispatcher(profile)
+    settings = trace_settings(rays, world.scene)
+    through = replace(settings, x_ray=True)
+    walked = dispatcher.walk(batch, through if x_ray else settings, limit=limit)
+    # The other one only counts, on the kernel that is there for the log.
+    try:
+        other = dispatcher.walk(batch, settings if x_ray else through, limit=1, kinds=0)
+    except InvalidInputError:
+        if x_ray:
+            raise
+        other = None  # behind its hit the ray would come to a record at fault
+    own, whole = (other, walked) if x_ray else (walked, other)
+    assert own is not None
     return RayLog(
         world,
         _vector(batch.origin[0]),
@@ -275,19 +306,27 @@ def _log(world: World, batch: RayBatch, rays: RaySettings, profile: Profile, lim
         rays,
         walked.events[walked.offsets[0] : walked.offsets[1]],
         bool(walked.truncated[0]),
-        _result(world, walked, rays),
-        {} if counts is None else {counter: int(counts[0, counter]) for counter in Counter},
+        _result(world, own.result.hits, rays),
+        _counted(own),
         tuple(str(v) for v in check_ray_values(_vector(batch.origin[0]), _vector(batch.direction[0]))),
+        x_ray=x_ray,
+        x_ray_counters=_counted(whole) if whole is not None else {},
+        profile=profile,
         **echo,
     )
+
+
+def _counted(walked: Walk) -> dict[Counter, int]:
+    counts = walked.result.counters
+    assert counts is not None
+    return {counter: int(counts[0, counter]) for counter in Counter}
 
 
 def _vector(values: NDArray[np.float32]) -> Vector:
     return float(values[0]), float(values[1]), float(values[2])
 
 
-def _result(world: World, walked: Walk, rays: RaySettings) -> LogResult:
-    hits = walked.result.hits
+def _result(world: World, hits: Hits, rays: RaySettings) -> LogResult:
     instance, geometry = int(hits.instance_index[0]), int(hits.geometry_index[0])
     record = record_of(world, rays, instance, geometry) if hits.hit[0] else None
     return LogResult(

@@ -155,12 +155,13 @@ class Dispatcher:
     def trace(self, rays: RayBatch, settings: TraceSettings, *, counters: bool = False) -> TraceResult:
         """Trace every ray of the batch on the calling thread; the GIL is released meanwhile.
 
+        An x-ray always counts: its counters are all that it has to say.
         Rays that break RAY-2 or RAY-3 are marked invalid and miss; infinite origins or directions miss (RAY-5).
 
         Raises InvalidInputError for an illegal flag word (RF-*), with PipelineFlag bits or-ed in (RF-6), or a program
         number that does not exist.
         """
-        return self._run(rays, settings, counters, None)[0]
+        return self._run(rays, settings, counters or settings.x_ray, None)[0]
 
     def walk(self, rays: RayBatch, settings: TraceSettings, *, limit: int = 1_000_000, kinds: int = ALL_KINDS) -> Walk:
         """Trace and log. ``limit``: most events in all; ``kinds``: bit k set where events of EventKind k are wanted."""
@@ -262,23 +263,27 @@ class Dispatcher:
             settings.multiplier, settings.report_t,
         )  # fmt: skip
         if any(isinstance(value, np.ndarray) for value in values):
-            return self._checked_arguments(values, settings.pipeline_flags, count, inline=inline)
+            return self._checked_arguments(values, settings.pipeline_flags, count, x_ray=settings.x_ray, inline=inline)
         # Small batches would spend their time here.
-        key = (*values, settings.pipeline_flags, inline)
+        key = (*values, settings.pipeline_flags, settings.x_ray, inline)
         known = self._arguments_of.get(key)
         if known is None:
-            known = self._checked_arguments(values, settings.pipeline_flags, count, inline=inline)
+            known = self._checked_arguments(values, settings.pipeline_flags, count, x_ray=settings.x_ray, inline=inline)
             self._arguments_of = {key: known}  # one: callers on other threads read the old one or the new one
         return known
 
     def _checked_arguments(
-        self, values: tuple[Any, ...], pipeline_flags: PipelineFlag, count: int, *, inline: bool
+        self, values: tuple[Any, ...], pipeline_flags: PipelineFlag, count: int, *, x_ray: bool, inline: bool
     ) -> tuple[NDArray[Any], ...]:
         ray_flags, mask, any_hit_given, intersection_given, contribution, multiplier, report_t = values
         skips = pipeline_flags & (PipelineFlag.SKIP_TRIANGLES | PipelineFlag.SKIP_PROCEDURAL_PRIMITIVES)
         flags = per_ray(ray_flags, count, np.uint32) | np.uint32(int(skips))  # PF-1
         for word in np.unique(flags):
             require(check_ray_flags(RayFlag(int(word)), self.profile, inline=inline), "TraceRay")
+        if x_ray:
+            from rtviewer.kernels.state import X_RAY
+
+            flags = flags | np.uint32(X_RAY)
         any_hit = per_ray(any_hit_given, count, np.uint32)
         intersection = per_ray(intersection_given, count, np.uint32)
         for name, numbers, table in (

@@ -119,7 +119,7 @@ class RayLogPane(Pane):
         if log is None:
             return
         self.result.setText(result_text(log) + (" The log is cut short." if log.truncated else ""))
-        self.ray.setText(f"{self._source.words(log)} · {len(log):,} events")
+        self.ray.setText(f"{self._source.words(log)} · {len(log):,} {'x-ray ' if log.x_ray else ''}events")
         self.ray.setToolTip(self.session.ray_desc_text())
         self._fit()
         self._reveal_result()

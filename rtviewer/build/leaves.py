@@ -17,11 +17,6 @@ from rtviewer.dxr.formats import IndexFormat
 from rtviewer.scene.primitives import transformed_vertices
 
 
-def reference_bounds(references: PrimitiveReferences) -> NDArray[np.float32]:
-    """(k, 6) float32 boxes of the primitives that go into the tree."""
-    return primitive_bounds(references, references.ids)
-
-
 def primitive_bounds(references: PrimitiveReferences, ids: NDArray[np.int32]) -> NDArray[np.float32]:
     """(k, 6) float32 boxes of the primitives ``ids``."""
     if not references.is_triangles:
@@ -102,22 +97,6 @@ def content_hash(*arrays: NDArray[np.generic]) -> int:
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())
     return int.from_bytes(digest.digest(), "little")
-
-
-def write_packs(
-    structure: Structure, references: PrimitiveReferences, packs: NDArray[np.int32], ids: NDArray[np.int32]
-) -> None:
-    """Fill the leaf elements: element i holds the primitives ``ids[packs[i, 0]:packs[i, 1]]``."""
-    from rtviewer.kernels.leaves import write_box_packs, write_pack_ids, write_triangle_packs
-
-    rows = structure.packs
-    primitives, flags = references.primitives, references.flags
-    if structure.is_procedural:
-        write_box_packs(packs, ids, primitives, flags, rows["low"], rows["high"], rows["id"])
-    elif structure.is_indexed:
-        write_pack_ids(packs, ids, flags, rows["id"])
-    else:
-        write_triangle_packs(packs, ids, primitives, flags, rows["vertices"], rows["id"])
 
 
 def write_geometries(structure: Structure, inputs: BlasInputs, references: PrimitiveReferences) -> None:

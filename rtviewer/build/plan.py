@@ -47,6 +47,11 @@ class BuildPlan:
     indexed: bool = False
     updatable: bool = False
 
+    @property
+    def sides(self) -> int:
+        """How many times the references a build needs room for: cuts move them, unless keys give them an order."""
+        return 1 if self.method is Method.MORTON else 2
+
 
 def plan(
     flags: BuildFlag,

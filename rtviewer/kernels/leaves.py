@@ -1,8 +1,246 @@
-"""Bounds of primitives, and the leaf elements that hold them."""
+"""Leaf elements and nodes of a finished tree, written where they stay, boxes from the primitives upward.
+
+A tree comes as topology: for each node eight int32 ``children`` (see ``topology``), for each leaf element the range of
+references it holds. Boxes are unions of the float32 coordinates that the structure holds, whatever the cuts were chosen
+by. Everything is at addresses; ``sources`` is a table of SOURCE_BYTES rows (see ``references``).
+"""
 
 from __future__ import annotations
 
-from rtviewer.kernels import jit
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from rtviewer.kernels import emit, emit_loops, jit
+from rtviewer.kernels.constants import PRIMITIVE_BITS
+from rtviewer.kernels.emit import FLOAT4, FLOAT8, INT32, INT64
+from rtviewer.kernels.emit_loops import INT4, INT8, long
+from rtviewer.kernels.exact_cost import NODE_BYTES, WIDTH
+from rtviewer.kernels.memory import load_f32, load_i32, load_i64, store_f32, store_i32
+from rtviewer.kernels.morton import ROW_MASK
+from rtviewer.kernels.references import (
+    REFERENCE_BYTES,
+    SOURCE_BYTES,
+    SOURCE_FIRST,
+    SOURCE_VERTICES,
+    box_of,
+    corners,
+    floats_at,
+)
+
+TRIANGLES = 0
+INDEXED = 1
+BOXES = 2
+INSTANCES = 3
+
+TRIANGLE_PACK_BYTES = 160
+INDEXED_PACK_BYTES = 16
+BOX_PACK_BYTES = 112
+IDS_IN_TRIANGLE_PACK = 144
+IDS_IN_BOX_PACK = 96
+LARGEST = 3.0e38
+
+
+@intrinsic
+def _triangle_pack_intrinsic(typing_context, references, keys, first, end, sources, corners_out, ids_out, box_out):
+    def generate(context, builder, signature, arguments):
+        references, keys, first, end, sources, corners_out, ids_out, box_out = arguments
+        sorted_by_keys = builder.icmp_signed("!=", keys, long(0))
+        last = builder.sub(end, long(1))
+        box, ids, lanes = emit_loops.nothing(), ir.Constant(INT4, [-1] * 4), []
+        for number in range(4):
+            at = builder.add(first, long(number))
+            used = builder.icmp_signed("<=", at, last)
+            at = builder.select(used, at, last)
+
+            def by_key(at=at):
+                key = emit.load_at(builder, emit_loops.offset(builder, keys, at, 8), INT64)
+                return [builder.and_(key, long(ROW_MASK))]
+
+            (row,) = emit_loops.either(builder, sorted_by_keys, [at], by_key)
+            row = emit_loops.offset(builder, references, row, REFERENCE_BYTES)
+            word = emit.load(builder, row, 12, INT32)
+            owner = builder.sext(emit.load(builder, row, 28, INT32), INT64)
+            source = emit_loops.offset(builder, sources, owner, SOURCE_BYTES)
+            primitive = builder.zext(builder.and_(word, ir.Constant(INT32, PRIMITIVE_BITS)), INT64)
+            primitive = builder.sub(primitive, emit.load(builder, source, SOURCE_FIRST, INT64))
+            points = corners(builder, source, primitive)
+            box = emit.larger(builder, box_of(builder, points), box)
+            mask = emit.splat(builder, builder.sext(used, INT32), INT4)
+            lanes.append([builder.bitcast(builder.and_(builder.bitcast(p, INT4), mask), FLOAT4) for p in points])
+            word = builder.select(used, word, ir.Constant(INT32, -1))
+            ids = builder.insert_element(ids, word, ir.Constant(INT32, number))
+        emit.store(builder, ids, ids_out, 0)
+        emit.store(builder, box, box_out, 0)
+        with builder.if_then(builder.icmp_signed("!=", corners_out, long(0))):
+            for corner in range(3):
+                columns = emit_loops.transposed(builder, [points[corner] for points in lanes])
+                for axis in range(3):
+                    emit.store(builder, columns[axis], corners_out, 48 * corner + 16 * axis)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 8), generate
+
+
+def _orders(builder, low, high):
+    """Eight words: in word r, bits 3*octant to 3*octant + 2, the lane that comes r-th from far to near by centre."""
+    most, least = emit.constant(FLOAT8, LARGEST), emit.constant(FLOAT8, -LARGEST)
+    empty = builder.fcmp_ordered(">", low[0], high[0])
+    eighth = emit.constant(FLOAT8, 0.125)
+
+    def clamped(value):
+        return builder.fmul(emit.smaller(builder, emit.larger(builder, value, least), most), eighth)
+
+    centre = [builder.fadd(clamped(a), clamped(b)) for a, b in zip(low, high, strict=True)]
+    numbers = ir.Constant(INT8, list(range(8)))
+
+    def body(octant, carried):
+        key = None
+        for axis in range(3):
+            bit = builder.and_(builder.lshr(octant, long(axis)), long(1))
+            sign = builder.sitofp(builder.sub(builder.shl(bit, long(1)), long(1)), emit.FLOAT)
+            term = builder.fmul(centre[axis], emit.splat(builder, sign, FLOAT8))
+            key = term if key is None else builder.fadd(key, term)
+        key = builder.select(empty, emit.constant(FLOAT8, -emit_loops.INFINITY), key)
+        rank = emit.constant(INT8, 0)
+        for lane in range(WIDTH):
+            other = emit.splat(builder, emit_loops.lane(builder, key, lane), FLOAT8)
+            later = ir.Constant(ir.VectorType(emit.BOOL, 8), [k > lane for k in range(WIDTH)])
+            equal = builder.and_(builder.fcmp_ordered("==", other, key), later)
+            before = builder.or_(builder.fcmp_ordered(">", other, key), equal)
+            rank = builder.sub(rank, builder.sext(before, INT8))
+        order = emit.constant(INT8, 0)
+        for lane in range(WIDTH):
+            here = emit.splat(builder, emit_loops.lane(builder, rank, lane), INT8)
+            here = builder.icmp_signed("==", here, numbers)
+            order = builder.select(here, emit.constant(INT8, lane), order)
+        shift = builder.trunc(builder.mul(octant, long(3)), INT32)
+        return (builder.or_(carried[0], builder.shl(order, emit.splat(builder, shift, INT8))),)
+
+    return emit_loops.loop(builder, long(0), long(8), 1, (emit.constant(INT8, 0),), body)[0]
+
+
+@intrinsic
+def _node_intrinsic(typing_context, children, node_boxes, element_boxes, box_out, node_out, node_base, element_base):
+    def generate(context, builder, signature, arguments):
+        children, node_boxes, element_boxes, box_out, node_out, node_base, element_base = arguments
+        boxes = emit_loops.room(builder, FLOAT8, WIDTH)
+
+        def unite(lane, carried):
+            child = emit.load_at(builder, emit_loops.offset(builder, children, lane, 4), INT32)
+            child = builder.sext(child, INT64)
+            is_leaf = builder.icmp_signed("<", child, long(0))
+            leaf = builder.not_(child)
+            first = builder.select(
+                is_leaf,
+                emit_loops.offset(builder, element_boxes, builder.ashr(leaf, long(2)), 32),
+                emit_loops.offset(builder, node_boxes, child, 32),
+            )
+            count = builder.select(is_leaf, builder.add(builder.and_(leaf, long(3)), long(1)), long(1))
+            count = builder.select(builder.icmp_signed("==", child, long(0)), long(0), count)
+
+            def add(at, inner):
+                return (emit.larger(builder, emit.load_at(builder, at, FLOAT8), inner[0]),)
+
+            end = emit_loops.offset(builder, first, count, 32)
+            (box,) = emit_loops.loop(builder, first, end, 32, (emit_loops.nothing(),), add)
+            emit.store(builder, box, emit_loops.offset(builder, boxes, lane, 32), 0)
+            return (emit.larger(builder, box, carried[0]),)
+
+        (whole,) = emit_loops.loop(builder, long(0), long(WIDTH), 1, (emit_loops.nothing(),), unite)
+        emit.store(builder, whole, box_out, 0)
+        rows = [emit.load(builder, boxes, 32 * lane, FLOAT8) for lane in range(WIDTH)]
+        low, high = [], []
+        for half, result in ((emit_loops.low, low), (emit_loops.high, high)):
+            parts = [half(builder, row) for row in rows]
+            first, last = emit_loops.transposed(builder, parts[:4]), emit_loops.transposed(builder, parts[4:])
+            result += [emit_loops.joined(builder, first[axis], last[axis]) for axis in range(3)]
+        low = [emit_loops.negative(builder, value) for value in low]
+        for axis in range(3):
+            emit.store(builder, low[axis], node_out, 64 * axis)
+            emit.store(builder, high[axis], node_out, 64 * axis + 32)
+        child, zero = emit.load_at(builder, children, INT8), emit.constant(INT8, 0)
+        base = builder.trunc(node_base, INT32)
+        inner = builder.add(child, emit.splat(builder, base, INT8))
+        base = builder.shl(builder.trunc(element_base, INT32), ir.Constant(INT32, 2))
+        outer = builder.sub(child, emit.splat(builder, base, INT8))
+        moved = builder.select(builder.icmp_signed("<", child, zero), outer, child)
+        moved = builder.select(builder.icmp_signed(">", child, zero), inner, moved)
+        emit.store(builder, moved, node_out, 192)
+        emit.store(builder, _orders(builder, low, high), node_out, 224)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 7), generate
+
+
+# --- the same in numpy --------------------------------------------------------------------------------------------
+
+
+def triangle_pack_portable(references, keys, first, end, sources, corners_out, ids_out, box_out):
+    count = int(end) - int(first)
+    ids = floats_at(ids_out, 4).view(np.int32)
+    points = np.zeros((4, 3, 3), np.float32)
+    ids[:] = -1
+    for lane in range(count):
+        row = int(first) + lane
+        row = load_i64(keys + 8 * row) & ROW_MASK if keys else row
+        word = int(load_i32(references + REFERENCE_BYTES * row + 12))
+        source = sources + SOURCE_BYTES * int(load_i32(references + REFERENCE_BYTES * row + 28))
+        number = (word & PRIMITIVE_BITS) - int(load_i64(source + SOURCE_FIRST))
+        vertices, indices = load_i64(source + SOURCE_VERTICES), load_i64(source + SOURCE_VERTICES + 8)
+        for corner in range(3):
+            index = 3 * number + corner
+            if indices:
+                index = int(load_i32(indices + 4 * index)) & 0xFFFFFFFF
+            points[lane, corner] = floats_at(vertices + 12 * index, 3)
+        ids[lane] = word
+    flat = points[:count].reshape(-1, 3)
+    box = floats_at(box_out, 8)
+    box[:] = 0
+    box[:3], box[4:7] = (-flat).max(0), flat.max(0)
+    if corners_out:
+        floats_at(corners_out, 36)[:] = points.transpose(1, 2, 0).ravel()
+
+
+def node_portable(children, node_boxes, element_boxes, box_out, node_out, node_base, element_base):
+    child = floats_at(children, 8).view(np.int32).astype(np.int64)
+    boxes = np.full((8, 8), -np.inf, np.float32)
+    for lane in range(WIDTH):
+        if child[lane] > 0:
+            boxes[lane] = floats_at(node_boxes + 32 * int(child[lane]), 8)
+        elif child[lane] < 0:
+            first, count = int(~child[lane]) >> 2, (int(~child[lane]) & 3) + 1
+            boxes[lane] = floats_at(element_boxes + 32 * first, 8 * count).reshape(-1, 8).max(0)
+    floats_at(box_out, 8)[:] = boxes.max(0)
+    node = floats_at(node_out, 64).reshape(8, 8)
+    low, high = -boxes[:, :3].T, boxes[:, 4:7].T
+    node[0:6:2], node[1:6:2] = low, high
+    moved = np.where(child > 0, child + node_base, np.where(child < 0, child - 4 * element_base, 0))
+    node.view(np.int32)[6] = moved
+    eighth = np.float32(0.125)
+    limit = np.float32(LARGEST)
+    centre = np.clip(low, -limit, limit) * eighth + np.clip(high, -limit, limit) * eighth
+    words = np.zeros(8, np.int64)
+    for octant in range(8):
+        signs = np.array([2 * (octant >> axis & 1) - 1 for axis in range(3)], np.float32)
+        key = (signs[0] * centre[0] + signs[1] * centre[1]) + signs[2] * centre[2]
+        key[low[0] > high[0]] = -np.inf
+        words |= np.argsort(-key, kind="stable") << 3 * octant
+    node.view(np.uint32)[7] = words
+
+
+if numba.config.DISABLE_JIT:
+    triangle_pack, write_node = triangle_pack_portable, node_portable
+else:
+    triangle_pack = _triangle_pack_intrinsic
+    """triangle_pack(references, keys, first, end, sources, corners_out, ids_out, box_out): one pack of up to four
+    triangles, its corners only where their address is not 0, and its box. Unused lanes are 0 and -1. Where ``keys`` is
+    not 0 the range is one of keys, whose low bits are rows of the references."""
+    write_node = _node_intrinsic
+    """write_node(children, node_boxes, element_boxes, box_out, node_out, node_base, element_base): the 256 bytes of a
+    node from the boxes below it, and its own box; references move by the bases."""
 
 
 @jit
@@ -17,44 +255,71 @@ def triangle_bounds(corners, ids, bounds):
 
 
 @jit
-def write_triangle_packs(packs, ids, corners, flags, vertices, identities):
-    """Fill triangle packs from ranges ``packs`` (n, 2) int32 of ``ids``.
+def row_of(keys, at):
+    return load_i64(keys + 8 * at) & ROW_MASK if keys != 0 else at
 
-    ``flags`` (m,) int32: flag bits of each primitive's geometry. ``vertices`` (n, 3, 3, 4) float32 and ``identities``
-    (n, 4) int32 are views on the structure; lanes beyond a range are zero and -1.
+
+@jit
+def box_at(references, row, sources):
+    """Address of the six float32 of a primitive that is a box."""
+    reference = references + REFERENCE_BYTES * row
+    source = sources + SOURCE_BYTES * load_i32(reference + 28)
+    number = np.int64(load_i32(reference + 12)) & PRIMITIVE_BITS
+    return load_i64(source + SOURCE_VERTICES) + 24 * (number - load_i64(source + SOURCE_FIRST))
+
+
+@jit
+def box_pack(references, keys, first, end, sources, out, box_out):
+    """A pack of up to four boxes at ``out`` (0: nowhere), and the box around them at ``box_out``."""
+    for k in range(8):
+        store_f32(box_out + 4 * k, np.float32(-np.inf))
+    if out != 0:
+        for word in range(BOX_PACK_BYTES // 4):
+            store_i32(out + 4 * word, np.int32(-1 if 4 * word >= IDS_IN_BOX_PACK else 0))
+    for lane in range(end - first):
+        row = row_of(keys, first + lane)
+        box = box_at(references, row, sources)
+        for axis in range(3):
+            low, high = load_f32(box + 4 * axis), load_f32(box + 12 + 4 * axis)
+            store_f32(box_out + 4 * axis, max(load_f32(box_out + 4 * axis), -low))
+            store_f32(box_out + 16 + 4 * axis, max(load_f32(box_out + 16 + 4 * axis), high))
+            if out != 0:
+                store_f32(out + 16 * axis + 4 * lane, low)
+                store_f32(out + 48 + 16 * axis + 4 * lane, high)
+        if out != 0:
+            word = load_i32(references + REFERENCE_BYTES * row + 12)
+            store_i32(out + IDS_IN_BOX_PACK + 4 * lane, word)
+
+
+@jit
+def fill_elements(kind, references, keys, packs, count, sources, out, element_boxes):
+    """Write ``count`` leaf elements to ``out`` and their boxes. ``packs``: two int32 each, a range of references.
+
+    For INSTANCES, ``out`` receives the id of each element's reference as int32.
     """
-    for pack in range(len(packs)):
-        for lane in range(4):
-            identities[pack, lane] = -1
-        for reference in range(packs[pack, 0], packs[pack, 1]):
-            lane = reference - packs[pack, 0]
-            triangle = ids[reference]
-            identities[pack, lane] = triangle | flags[triangle]
-            for corner in range(3):
-                for axis in range(3):
-                    vertices[pack, corner, axis, lane] = corners[triangle, corner, axis]
+    for element in range(count):
+        first, end = np.int64(load_i32(packs + 8 * element)), np.int64(load_i32(packs + 8 * element + 4))
+        box = element_boxes + 32 * element
+        if kind == TRIANGLES:
+            place = out + TRIANGLE_PACK_BYTES * element
+            triangle_pack(references, keys, first, end, sources, place, place + IDS_IN_TRIANGLE_PACK, box)
+        elif kind == INDEXED:
+            triangle_pack(references, keys, first, end, sources, 0, out + INDEXED_PACK_BYTES * element, box)
+        elif kind == BOXES:
+            box_pack(references, keys, first, end, sources, out + BOX_PACK_BYTES * element, box)
+        else:
+            box_pack(references, keys, first, end, sources, 0, box)
+            store_i32(out + 4 * element, load_i32(references + REFERENCE_BYTES * row_of(keys, first) + 12))
 
 
 @jit
-def write_box_packs(packs, ids, boxes, flags, low, high, identities):
-    """Fill box packs; ``boxes`` (m, 6) float32, ``low`` and ``high`` (n, 3, 4) float32, the rest as above."""
-    for pack in range(len(packs)):
-        for lane in range(4):
-            identities[pack, lane] = -1
-        for reference in range(packs[pack, 0], packs[pack, 1]):
-            lane = reference - packs[pack, 0]
-            box = ids[reference]
-            identities[pack, lane] = box | flags[box]
-            for axis in range(3):
-                low[pack, axis, lane] = boxes[box, axis]
-                high[pack, axis, lane] = boxes[box, axis + 3]
+def fill_nodes(children, count, node_boxes, element_boxes, out, node_base, element_base):
+    """Write ``count`` nodes to ``out``, the last first, since children come after their parents.
 
-
-@jit
-def write_pack_ids(packs, ids, flags, identities):
-    """Fill packs that hold ids only."""
-    for pack in range(len(packs)):
-        for lane in range(4):
-            identities[pack, lane] = -1
-        for reference in range(packs[pack, 0], packs[pack, 1]):
-            identities[pack, reference - packs[pack, 0]] = ids[reference] | flags[ids[reference]]
+    ``node_boxes`` receives their boxes; ``element_boxes`` are those of the elements that ``children`` count from 0.
+    """
+    for node in range(count - 1, -1, -1):
+        write_node(
+            children + 4 * WIDTH * node, node_boxes, element_boxes, node_boxes + 32 * node,
+            out + NODE_BYTES * node, node_base, element_base,
+        )  # fmt: skip

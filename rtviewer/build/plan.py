@@ -79,7 +79,7 @@ def plan(
         size = layout.INSTANCE_LEAF.itemsize
         return BuildPlan(4 if small else 1, 1, size, 1 << 14, method, updatable=updatable)
     if procedural:
-        return BuildPlan(12 if small else 8, 4, layout.BOX_PACK.itemsize, 1 << 15, method, updatable=updatable)
+        return BuildPlan(12 if small else 8, 4, layout.BOX_PACK.itemsize, 1 << 16, method, updatable=updatable)
     if small:
-        return BuildPlan(12, 4, layout.INDEXED_PACK.itemsize, 1 << 15, method, indexed=True, updatable=updatable)
-    return BuildPlan(8, 4, layout.TRIANGLE_PACK.itemsize, 1 << 15, method, updatable=updatable)
+        return BuildPlan(12, 4, layout.INDEXED_PACK.itemsize, 1 << 16, method, indexed=True, updatable=updatable)
+    return BuildPlan(8, 4, layout.TRIANGLE_PACK.itemsize, 1 << 16, method, updatable=updatable)

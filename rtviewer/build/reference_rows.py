@@ -21,7 +21,8 @@ SMALLEST_REACH, LARGEST_REACH = 2.0**-20, 2.0**40
 class ReferenceRows:
     """``data``: (sides * n, 8) float32, 64-aligned, rows as in ``kernels.references``, of which the first ``count`` are
     references and as many from row ``count`` on are room for cuts when there are two sides. ``frame``: (16,) float32
-    around them. ``sources``: (m,) SOURCE. ``keys``: Morton keys that give the rows an order, or None. ``held``: arrays
+    around them. ``sources``: (m,) SOURCE. ``keys``: Morton keys that give the rows an order, or None. ``in_order``:
+    row i was written for triangle i of the only source. ``held``: arrays
     whose addresses are in ``sources``."""
 
     data: NDArray[np.float32]
@@ -29,6 +30,7 @@ class ReferenceRows:
     frame: NDArray[np.float32]
     sources: NDArray[np.void]
     keys: NDArray[np.int64] | None = None
+    in_order: bool = False
     held: list[NDArray[Any]] = field(default_factory=list)
 
     @property

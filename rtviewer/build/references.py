@@ -209,6 +209,7 @@ class _Reader:
                 kinds |= self._read_triangles(index, geometry)
         if kinds:
             self._judge()
+        self.rows.in_order = self.kept is None and len(self.counts) == 1
         reach = self._reach()
         active = self.counts.copy()
         if self.kept is not None:

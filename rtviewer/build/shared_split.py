@@ -31,16 +31,10 @@ class SharedSplit:
         frame, halves = at + cuts.FRAMES_AT + 64 * chosen, at + cuts.HALVES_AT
         first, end = self._part(chosen)
         pieces = [(first + a, first + b) for a, b in self.workers.pieces(end - first)]
-        bins, counts, shares = self._bins(pieces, frame, binning.BINS)
+        bins, shares = self._bins(pieces, frame, binning.BINS)
         plane = int(
             chunks.choose_plane(
-                bins.ctypes.data,
-                counts.ctypes.data,
-                binning.BINS,
-                end - first,
-                self.pack_shift,
-                at + cuts.COSTS_AT,
-                halves,
+                bins.ctypes.data, binning.BINS, end - first, self.pack_shift, at + cuts.COSTS_AT, halves
             )
         )
         if plane < 0:
@@ -73,20 +67,23 @@ class SharedSplit:
 
     def _bins(
         self, pieces: list[tuple[int, int]], frame: int, bin_count: int
-    ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int32]]:
-        """Boxes and counts over all pieces, and the counts of each."""
+    ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """Bins over all pieces, and for each piece how many references are in each bin (pieces, bins, 3)."""
+        from rtviewer.kernels.binning import COUNT_LANE
         from rtviewer.kernels.chunks import bin_chunk
 
         boxes = np.empty((len(pieces), bin_count, 3, 8), np.float32)
-        counts = np.empty((len(pieces), bin_count, 4), np.int32)
         row = self.rows.address_of
         self.workers.all(
             [
-                partial(bin_chunk, row(a), row(b), frame, bin_count, boxes[k].ctypes.data, counts[k].ctypes.data)
+                partial(bin_chunk, row(a), row(b), frame, bin_count, boxes[k].ctypes.data)
                 for k, (a, b) in enumerate(pieces)
             ]
         )
-        return boxes.max(0), counts.sum(0, dtype=np.int32), counts
+        shares = boxes.view(np.int32)[..., COUNT_LANE].copy()
+        every = boxes.max(0)
+        every.view(np.int32)[..., COUNT_LANE] = shares.sum(0)
+        return every, shares
 
     def _partition(
         self, pieces: list[tuple[int, int]], lefts: list[int], frame: int, plane: tuple[int, int, int], halves: int

@@ -332,7 +332,8 @@ def fill_tree(
         element_boxes = np.empty((len(part.packs), 8), np.float32)
         fill_elements(
             ELEMENTS[kind], rows.address, rows.keys_address, part.packs.ctypes.data, len(part.packs),
-            rows.sources.ctypes.data, elements + size * part.pack_base, element_boxes.ctypes.data,
+            rows.sources.ctypes.data, len(rows.sources), int(rows.in_order), elements + size * part.pack_base,
+            element_boxes.ctypes.data,
         )  # fmt: skip
         fill_nodes(
             part.children.ctypes.data, len(part.children), boxes.ctypes.data + 32 * part.node_base,

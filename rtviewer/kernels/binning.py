@@ -1,8 +1,8 @@
 """Binned surface area heuristic (Wald 2007) over references, as three loops of vector code.
 
-Cost counts packs, not primitives, because a pack is tested in one step. ``bins`` holds for each bin and axis a box of
-32 bytes, ``counts`` for each bin four int32, one for an axis. Sums and maxima do not depend on order, so bins that
-several threads filled can be added up.
+Cost counts packs, not primitives, because a pack is tested in one step. ``bins`` holds for each bin and axis 32 bytes:
+the box (-minimum | maximum) of its references, and in lane 3 how many they are, an int32. Sums and maxima do not depend
+on order, so bins that several threads filled can be added up.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from numba.extending import intrinsic
 
 from rtviewer.kernels import emit, emit_loops
 from rtviewer.kernels.emit import FLOAT, FLOAT4, FLOAT8, INT32, INT64
-from rtviewer.kernels.emit_loops import INT4, long
+from rtviewer.kernels.emit_loops import INT4, INT8, long
 from rtviewer.kernels.references import FRAME_BYTES, REFERENCE_BYTES, centres_of, floats_at, rows_at
 
 BINS = 32
 BIN_BYTES = 96
-COUNT_BYTES = 16
 BINS_BYTES = BINS * BIN_BYTES
-COUNTS_BYTES = BINS * COUNT_BYTES
+COST_BYTES = 16
+COUNT_LANE = 3
+WITH_COUNT = [8 + k if k == COUNT_LANE else k for k in range(8)]
 
 ALMOST = np.float32(0.999)
 """Keeps the largest centre in the last bin, whatever rounding does."""
@@ -43,19 +44,20 @@ def _grid(builder, frame, bin_count):
 
 
 @intrinsic
-def _fill_bins_intrinsic(typing_context, at, end, frame, bin_count, bins, counts):
+def _fill_bins_intrinsic(typing_context, at, end, frame, bin_count, bins):
     def generate(context, builder, signature, arguments):
-        at, end, frame, bin_count, bins, counts = arguments
+        at, end, frame, bin_count, bins = arguments
         start, scale = _grid(builder, frame, bin_count)
         last = emit.splat(builder, builder.trunc(builder.sub(bin_count, long(1)), INT32), INT4)
 
-        def clear(k, _):
-            for axis in range(3):
-                emit.store(builder, emit_loops.nothing(), emit_loops.offset(builder, bins, k, BIN_BYTES), 32 * axis)
-            emit.store(builder, emit.constant(INT4, 0), emit_loops.offset(builder, counts, k, COUNT_BYTES), 0)
+        limits = [0.0 if k == COUNT_LANE else -emit_loops.INFINITY for k in range(8)]
+        empty, one = ir.Constant(FLOAT8, limits), ir.Constant(INT8, [int(k == COUNT_LANE) for k in range(8)])
+
+        def clear(slot, _):
+            emit.store(builder, empty, slot, 0)
             return ()
 
-        emit_loops.loop(builder, long(0), bin_count, 1, (), clear)
+        emit_loops.loop(builder, bins, emit_loops.offset(builder, bins, bin_count, BIN_BYTES), 32, (), clear)
 
         def body(at, _):
             box = emit.load_at(builder, at, FLOAT8)
@@ -65,22 +67,22 @@ def _fill_bins_intrinsic(typing_context, at, end, frame, bin_count, bins, counts
             for axis in range(3):
                 k = builder.zext(emit_loops.lane(builder, place, axis), INT64)
                 slot = builder.add(emit_loops.offset(builder, bins, k, BIN_BYTES), long(32 * axis))
-                emit.store(builder, emit.larger(builder, box, emit.load_at(builder, slot, FLOAT8)), slot, 0)
-                slot = builder.add(emit_loops.offset(builder, counts, k, COUNT_BYTES), long(4 * axis))
-                count = emit.load_at(builder, slot, INT32)
-                emit.store(builder, builder.add(count, ir.Constant(INT32, 1)), slot, 0)
+                found = emit.load_at(builder, slot, FLOAT8)
+                count = builder.bitcast(builder.add(builder.bitcast(found, INT8), one), FLOAT8)
+                united = emit.larger(builder, box, found)
+                emit.store(builder, emit_loops.shuffle(builder, united, count, WITH_COUNT), slot, 0)
             return ()
 
         emit_loops.loop(builder, at, end, REFERENCE_BYTES, (), body)
         return context.get_dummy_value()
 
-    return types.void(*[types.int64] * 6), generate
+    return types.void(*[types.int64] * 5), generate
 
 
 @intrinsic
-def _best_plane_intrinsic(typing_context, bins, counts, bin_count, total, pack_shift, scratch, frames):
+def _best_plane_intrinsic(typing_context, bins, bin_count, total, pack_shift, scratch, frames):
     def generate(context, builder, signature, arguments):
-        bins, counts, bin_count, total, pack_shift, scratch, frames = arguments
+        bins, bin_count, total, pack_shift, scratch, frames = arguments
         shift = builder.trunc(pack_shift, INT32)
         up = builder.sub(builder.shl(ir.Constant(INT32, 1), shift), ir.Constant(INT32, 1))
         up, shift = emit.splat(builder, up, INT4), emit.splat(builder, shift, INT4)
@@ -89,16 +91,19 @@ def _best_plane_intrinsic(typing_context, bins, counts, bin_count, total, pack_s
 
         def add(k, boxes, number):
             row = emit_loops.offset(builder, bins, k, BIN_BYTES)
-            boxes = [emit.larger(builder, emit.load(builder, row, 32 * axis, FLOAT8), boxes[axis]) for axis in range(3)]
-            found = emit.load_at(builder, emit_loops.offset(builder, counts, k, COUNT_BYTES), INT4)
-            number = builder.add(number, found)
+            added = [emit.load(builder, row, 32 * axis, FLOAT8) for axis in range(3)]
+            first = emit_loops.shuffle(builder, added[0], added[1], (COUNT_LANE, 8 + COUNT_LANE))
+            found = emit_loops.shuffle(builder, added[2], added[2], (COUNT_LANE, COUNT_LANE))
+            found = emit_loops.shuffle(builder, first, found, range(4))
+            number = builder.add(number, builder.bitcast(found, INT4))
+            boxes = [emit.larger(builder, a, b) for a, b in zip(added, boxes, strict=True)]
             packs = builder.sitofp(builder.lshr(builder.add(number, up), shift), FLOAT4)
             return boxes, number, builder.fmul(emit_loops.half_areas(builder, *boxes), packs)
 
         def from_right(step, carried):
             k = builder.sub(bin_count, step)
             boxes, number, cost = add(k, carried[:3], carried[3])
-            emit.store(builder, cost, emit_loops.offset(builder, scratch, k, COUNT_BYTES), 0)
+            emit.store(builder, cost, emit_loops.offset(builder, scratch, k, COST_BYTES), 0)
             return (*boxes, number)
 
         zero = emit.constant(INT4, 0)
@@ -106,9 +111,7 @@ def _best_plane_intrinsic(typing_context, bins, counts, bin_count, total, pack_s
 
         def from_left(k, carried):
             boxes, number, cost = add(builder.sub(k, long(1)), carried[:3], carried[3])
-            cost = builder.fadd(
-                cost, emit.load_at(builder, emit_loops.offset(builder, scratch, k, COUNT_BYTES), FLOAT4)
-            )
+            cost = builder.fadd(cost, emit.load_at(builder, emit_loops.offset(builder, scratch, k, COST_BYTES), FLOAT4))
             some = builder.and_(builder.icmp_signed(">", number, zero), builder.icmp_signed("<", number, total))
             better = builder.and_(some, builder.fcmp_ordered("<", cost, carried[4]))
             plane = emit.splat(builder, builder.trunc(k, INT32), INT4)
@@ -145,7 +148,7 @@ def _best_plane_intrinsic(typing_context, bins, counts, bin_count, total, pack_s
             builder.fcmp_ordered("<", best, ir.Constant(FLOAT, emit_loops.INFINITY)), result, long(-1)
         )
 
-    return types.int64(*[types.int64] * 7), generate
+    return types.int64(*[types.int64] * 6), generate
 
 
 @intrinsic
@@ -209,18 +212,17 @@ def _grid_portable(frame, bin_count):
     return centres[:4], np.float32(bin_count) * ALMOST / extent
 
 
-def fill_bins_portable(at, end, frame, bin_count, bins, counts):
+def fill_bins_portable(at, end, frame, bin_count, bins):
     bin_count = int(bin_count)
     start, scale = _grid_portable(frame, bin_count)
     boxes = floats_at(bins, bin_count * 24).reshape(-1, 3, 8)
-    numbers = floats_at(counts, bin_count * 4).view(np.int32).reshape(-1, 4)
-    boxes[:], numbers[:] = -np.inf, 0
     rows = rows_at(at, end)
     place = np.minimum(((centres_of(rows) + start) * scale).astype(np.int32), bin_count - 1)
+    boxes[:] = -np.inf
     for axis in range(3):
         with np.errstate(invalid="ignore"):
             np.maximum.at(boxes[:, axis], place[:, axis], rows)
-        np.add.at(numbers[:, axis], place[:, axis], 1)
+        boxes.view(np.int32)[:, axis, COUNT_LANE] = np.bincount(place[:, axis], minlength=bin_count)
 
 
 def _costs_portable(boxes, numbers, pack_shift):
@@ -232,11 +234,11 @@ def _costs_portable(boxes, numbers, pack_shift):
         return ((x * y + y * z) + z * x) * packs.astype(np.float32)
 
 
-def best_plane_portable(bins, counts, bin_count, total, pack_shift, scratch, frames):
+def best_plane_portable(bins, bin_count, total, pack_shift, scratch, frames):
     bin_count, pack_shift = int(bin_count), int(pack_shift)
     boxes = floats_at(bins, bin_count * 24).reshape(-1, 3, 8).copy()
+    numbers = boxes.view(np.int32)[:, :, COUNT_LANE].copy()
     boxes[:, :, [3, 7]] = 0
-    numbers = floats_at(counts, bin_count * 4).view(np.int32).reshape(-1, 4)[:, :3]
     left = _costs_portable(boxes[:-1], numbers[:-1], pack_shift)
     right = _costs_portable(boxes[:0:-1], numbers[:0:-1], pack_shift)[::-1]
     before = np.cumsum(numbers, 0)[:-1]
@@ -275,10 +277,10 @@ if numba.config.DISABLE_JIT:
     move_rows = move_rows_portable
 else:
     fill_bins = _fill_bins_intrinsic
-    """fill_bins(at, end, frame, bin_count, bins, counts): clear the bins, then add the references between two addresses
+    """fill_bins(at, end, frame, bin_count, bins): clear the bins, then add the references between two addresses
     to the bin of their doubled centre on each axis; ``frame`` bounds all centres."""
     best_plane = _best_plane_intrinsic
-    """best_plane(bins, counts, bin_count, total, pack_shift, scratch, frames) -> axis << 32 | first bin of the right
+    """best_plane(bins, bin_count, total, pack_shift, scratch, frames) -> axis << 32 | first bin of the right
     part, or -1 when no plane has references on both sides. The geometry boxes of both parts go to ``frames``."""
     partition = _partition_intrinsic
     """partition(at, end, frame, bin_count, axis, plane, left, right, frames) -> end of the left part. Copies the

@@ -20,15 +20,15 @@ def measure_chunk(at, end, frame):
 
 
 @jit
-def bin_chunk(at, end, frame, bin_count, bins, counts):
+def bin_chunk(at, end, frame, bin_count, bins):
     """``binning.fill_bins`` for a chunk of references."""
-    fill_bins(at, end, frame, bin_count, bins, counts)
+    fill_bins(at, end, frame, bin_count, bins)
 
 
 @jit
-def choose_plane(bins, counts, bin_count, total, pack_shift, scratch, frames):
+def choose_plane(bins, bin_count, total, pack_shift, scratch, frames):
     """``binning.best_plane`` over the sum of all chunks."""
-    return best_plane(bins, counts, bin_count, total, pack_shift, scratch, frames)
+    return best_plane(bins, bin_count, total, pack_shift, scratch, frames)
 
 
 @jit

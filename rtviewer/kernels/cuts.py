@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from rtviewer.kernels import jit
-from rtviewer.kernels.binning import BINS, BINS_BYTES, COUNTS_BYTES, best_plane, fill_bins, move_rows, partition
+from rtviewer.kernels.binning import BINS, BINS_BYTES, COST_BYTES, best_plane, fill_bins, move_rows, partition
 from rtviewer.kernels.exact_cost import WIDTH, pack_count
 from rtviewer.kernels.memory import load_f32, load_i64, store_f32, store_i64
 from rtviewer.kernels.morton import split_morton
@@ -26,9 +26,8 @@ SWEEP_LIMIT = 64
 """Ranges up to this many references are swept."""
 
 BINS_AT = 0
-COUNTS_AT = BINS_AT + BINS_BYTES
-COSTS_AT = COUNTS_AT + COUNTS_BYTES
-HALVES_AT = COSTS_AT + 16 * max(BINS, SWEEP_LIMIT)
+COSTS_AT = BINS_AT + BINS_BYTES
+HALVES_AT = COSTS_AT + COST_BYTES * max(BINS, SWEEP_LIMIT)
 ORDER_AT = HALVES_AT + 2 * FRAME_BYTES
 FRAMES_AT = ORDER_AT + 8 * SWEEP_LIMIT
 PARTS_AT = FRAMES_AT + WIDTH * FRAME_BYTES
@@ -50,10 +49,8 @@ def split_binned(references, scratch, first, end, pack_shift, frame, workspace):
     """
     at, stop = references + REFERENCE_BYTES * first, references + REFERENCE_BYTES * end
     bins, halves = bins_for(end - first), workspace + HALVES_AT
-    fill_bins(at, stop, frame, bins, workspace + BINS_AT, workspace + COUNTS_AT)
-    plane = best_plane(
-        workspace + BINS_AT, workspace + COUNTS_AT, bins, end - first, pack_shift, workspace + COSTS_AT, halves
-    )
+    fill_bins(at, stop, frame, bins, workspace + BINS_AT)
+    plane = best_plane(workspace + BINS_AT, bins, end - first, pack_shift, workspace + COSTS_AT, halves)
     if plane < 0:
         return split_in_the_middle(references, first, end, workspace)
     middle = partition(at, stop, frame, bins, plane >> 32, plane & 0xFFFFFFFF, at, scratch, halves)

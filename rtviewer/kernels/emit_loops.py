@@ -122,6 +122,7 @@ def half_areas(builder, first, second, third):
     products = []
     for box in (first, second, third):
         extent = builder.fadd(low(builder, box), high(builder, box))
+        extent = shuffle(builder, extent, ir.Constant(FLOAT4, [0.0] * 4), (0, 1, 2, 4))  # what is there is no number
         products.append(builder.fmul(extent, shuffle(builder, extent, extent, (1, 2, 0, 3))))
     a, b, c = products
     near = shuffle(builder, a, b, (0, 4, 1, 5))

@@ -24,9 +24,10 @@ from rtviewer.kernels.references import (
     REFERENCE_BYTES,
     SOURCE_BYTES,
     SOURCE_FIRST,
+    SOURCE_ID,
+    SOURCE_INDICES,
     SOURCE_VERTICES,
-    box_of,
-    corners,
+    corners_at,
     floats_at,
 )
 
@@ -43,45 +44,81 @@ IDS_IN_BOX_PACK = 96
 LARGEST = 3.0e38
 
 
+def _lane(builder, row, in_order, lone, first_source, references, sources):
+    """(id word, source fields, number in its source) of the triangle in a row of the references.
+
+    The source is the first where there is no other; where rows are ``in_order`` of its triangles too, nothing of the
+    row needs to be read.
+    """
+    vertices, indices, first, word = first_source
+    at = emit_loops.offset(builder, references, row, REFERENCE_BYTES)
+    plain = builder.add(word, builder.trunc(row, INT32))
+    (word,) = emit_loops.either(builder, builder.not_(in_order), [plain], lambda: [emit.load(builder, at, 12, INT32)])
+
+    def look_up():
+        owner = builder.sext(emit.load(builder, at, 28, INT32), INT64)
+        source = emit_loops.offset(builder, sources, owner, SOURCE_BYTES)
+        return [emit.load(builder, source, field, INT64) for field in (SOURCE_VERTICES, SOURCE_INDICES, SOURCE_FIRST)]
+
+    vertices, indices, first = emit_loops.either(builder, builder.not_(lone), [vertices, indices, first], look_up)
+    primitive = builder.zext(builder.and_(word, ir.Constant(INT32, PRIMITIVE_BITS)), INT64)
+    return word, vertices, indices, builder.sub(primitive, first)
+
+
 @intrinsic
-def _triangle_pack_intrinsic(typing_context, references, keys, first, end, sources, corners_out, ids_out, box_out):
+def _triangle_packs_intrinsic(
+    typing_context, references, keys, packs, count, sources, source_count, in_order, out, stride, ids_at, boxes
+):
     def generate(context, builder, signature, arguments):
-        references, keys, first, end, sources, corners_out, ids_out, box_out = arguments
+        references, keys, packs, count, sources, source_count, in_order, out, stride, ids_at, boxes = arguments
         sorted_by_keys = builder.icmp_signed("!=", keys, long(0))
-        last = builder.sub(end, long(1))
-        box, ids, lanes = emit_loops.nothing(), ir.Constant(INT4, [-1] * 4), []
-        for number in range(4):
-            at = builder.add(first, long(number))
-            used = builder.icmp_signed("<=", at, last)
-            at = builder.select(used, at, last)
+        lone = builder.icmp_signed("==", source_count, long(1))
+        in_order = builder.and_(builder.and_(lone, sorted_by_keys), builder.icmp_signed("!=", in_order, long(0)))
+        with_corners = builder.icmp_signed("!=", ids_at, long(0))
+        first_source = [
+            emit.load(builder, sources, field, INT64) for field in (SOURCE_VERTICES, SOURCE_INDICES, SOURCE_FIRST)
+        ] + [emit.load(builder, sources, SOURCE_ID, INT32)]
+        lowest = emit.constant(FLOAT4, emit_loops.INFINITY)
+        highest = emit.constant(FLOAT4, -emit_loops.INFINITY)
 
-            def by_key(at=at):
-                key = emit.load_at(builder, emit_loops.offset(builder, keys, at, 8), INT64)
-                return [builder.and_(key, long(ROW_MASK))]
+        def body(element, carried):
+            (place,) = carried
+            pack = emit_loops.offset(builder, packs, element, 8)
+            first, end = (builder.sext(emit.load(builder, pack, at, INT32), INT64) for at in (0, 4))
+            last = builder.sub(end, long(1))
+            low, high, ids, lanes = lowest, highest, ir.Constant(INT4, [-1] * 4), []
+            for number in range(4):
+                at = builder.add(first, long(number))
+                used = builder.icmp_signed("<=", at, last)
+                at = builder.select(used, at, last)
 
-            (row,) = emit_loops.either(builder, sorted_by_keys, [at], by_key)
-            row = emit_loops.offset(builder, references, row, REFERENCE_BYTES)
-            word = emit.load(builder, row, 12, INT32)
-            owner = builder.sext(emit.load(builder, row, 28, INT32), INT64)
-            source = emit_loops.offset(builder, sources, owner, SOURCE_BYTES)
-            primitive = builder.zext(builder.and_(word, ir.Constant(INT32, PRIMITIVE_BITS)), INT64)
-            primitive = builder.sub(primitive, emit.load(builder, source, SOURCE_FIRST, INT64))
-            points = corners(builder, source, primitive)
-            box = emit.larger(builder, box_of(builder, points), box)
-            mask = emit.splat(builder, builder.sext(used, INT32), INT4)
-            lanes.append([builder.bitcast(builder.and_(builder.bitcast(p, INT4), mask), FLOAT4) for p in points])
-            word = builder.select(used, word, ir.Constant(INT32, -1))
-            ids = builder.insert_element(ids, word, ir.Constant(INT32, number))
-        emit.store(builder, ids, ids_out, 0)
-        emit.store(builder, box, box_out, 0)
-        with builder.if_then(builder.icmp_signed("!=", corners_out, long(0))):
-            for corner in range(3):
-                columns = emit_loops.transposed(builder, [points[corner] for points in lanes])
-                for axis in range(3):
-                    emit.store(builder, columns[axis], corners_out, 48 * corner + 16 * axis)
+                def by_key(at=at):
+                    key = emit.load_at(builder, emit_loops.offset(builder, keys, at, 8), INT64)
+                    return [builder.and_(key, long(ROW_MASK))]
+
+                (row,) = emit_loops.either(builder, sorted_by_keys, [at], by_key)
+                word, *triangle = _lane(builder, row, in_order, lone, first_source, references, sources)
+                points = corners_at(builder, *triangle)
+                for point in points:
+                    low, high = emit.smaller(builder, point, low), emit.larger(builder, point, high)
+                mask = emit.splat(builder, builder.sext(used, INT32), INT4)
+                lanes.append([builder.bitcast(builder.and_(builder.bitcast(p, INT4), mask), FLOAT4) for p in points])
+                word = builder.select(used, word, ir.Constant(INT32, -1))
+                ids = builder.insert_element(ids, word, ir.Constant(INT32, number))
+            emit.store(builder, ids, builder.add(place, ids_at), 0)
+            box = emit_loops.joined(builder, emit_loops.negative(builder, low), high)
+            emit.store(builder, box, emit_loops.offset(builder, boxes, element, 32), 0)
+            with builder.if_then(with_corners):
+                for corner in range(3):
+                    columns = emit_loops.transposed(builder, [points[corner] for points in lanes])
+                    for axis in range(3):
+                        emit.store(builder, columns[axis], place, 48 * corner + 16 * axis)
+            return (builder.add(place, stride),)
+
+        emit_loops.loop(builder, long(0), count, 1, (out,), body)
         return context.get_dummy_value()
 
-    return types.void(*[types.int64] * 8), generate
+    return types.void(*[types.int64] * 11), generate
 
 
 def _orders(builder, low, high):
@@ -178,30 +215,31 @@ def _node_intrinsic(typing_context, children, node_boxes, element_boxes, box_out
 # --- the same in numpy --------------------------------------------------------------------------------------------
 
 
-def triangle_pack_portable(references, keys, first, end, sources, corners_out, ids_out, box_out):
-    count = int(end) - int(first)
-    ids = floats_at(ids_out, 4).view(np.int32)
-    points = np.zeros((4, 3, 3), np.float32)
-    ids[:] = -1
-    for lane in range(count):
-        row = int(first) + lane
-        row = load_i64(keys + 8 * row) & ROW_MASK if keys else row
-        word = int(load_i32(references + REFERENCE_BYTES * row + 12))
-        source = sources + SOURCE_BYTES * int(load_i32(references + REFERENCE_BYTES * row + 28))
-        number = (word & PRIMITIVE_BITS) - int(load_i64(source + SOURCE_FIRST))
-        vertices, indices = load_i64(source + SOURCE_VERTICES), load_i64(source + SOURCE_VERTICES + 8)
-        for corner in range(3):
-            index = 3 * number + corner
-            if indices:
-                index = int(load_i32(indices + 4 * index)) & 0xFFFFFFFF
-            points[lane, corner] = floats_at(vertices + 12 * index, 3)
-        ids[lane] = word
-    flat = points[:count].reshape(-1, 3)
-    box = floats_at(box_out, 8)
-    box[:] = 0
-    box[:3], box[4:7] = (-flat).max(0), flat.max(0)
-    if corners_out:
-        floats_at(corners_out, 36)[:] = points.transpose(1, 2, 0).ravel()
+def triangle_packs_portable(
+    references, keys, packs, count, sources, source_count, in_order, out, stride, ids_at, boxes
+):
+    for element in range(int(count)):
+        first, end = (int(k) for k in floats_at(packs + 8 * element, 2).view(np.int32))
+        place = out + stride * element
+        ids, points = floats_at(place + ids_at, 4).view(np.int32), np.zeros((4, 3, 3), np.float32)
+        ids[:] = -1
+        for lane, at in enumerate(range(first, end)):
+            row = load_i64(keys + 8 * at) & ROW_MASK if keys else at
+            ids[lane] = load_i32(references + REFERENCE_BYTES * row + 12)
+            source = sources + SOURCE_BYTES * int(load_i32(references + REFERENCE_BYTES * row + 28))
+            number = (int(ids[lane]) & PRIMITIVE_BITS) - int(load_i64(source + SOURCE_FIRST))
+            vertices, indices = load_i64(source + SOURCE_VERTICES), load_i64(source + SOURCE_INDICES)
+            for corner in range(3):
+                index = 3 * number + corner
+                if indices:
+                    index = int(load_i32(indices + 4 * index)) & 0xFFFFFFFF
+                points[lane, corner] = floats_at(vertices + 12 * index, 3)
+        flat = points[: end - first].reshape(-1, 3)
+        box = floats_at(boxes + 32 * element, 8)
+        box[:] = 0
+        box[:3], box[4:7] = -flat.min(0), flat.max(0)
+        if ids_at:
+            floats_at(place, 36)[:] = points.transpose(1, 2, 0).ravel()
 
 
 def node_portable(children, node_boxes, element_boxes, box_out, node_out, node_base, element_base):
@@ -232,12 +270,14 @@ def node_portable(children, node_boxes, element_boxes, box_out, node_out, node_b
 
 
 if numba.config.DISABLE_JIT:
-    triangle_pack, write_node = triangle_pack_portable, node_portable
+    triangle_packs, write_node = triangle_packs_portable, node_portable
 else:
-    triangle_pack = _triangle_pack_intrinsic
-    """triangle_pack(references, keys, first, end, sources, corners_out, ids_out, box_out): one pack of up to four
-    triangles, its corners only where their address is not 0, and its box. Unused lanes are 0 and -1. Where ``keys`` is
-    not 0 the range is one of keys, whose low bits are rows of the references."""
+    triangle_packs = _triangle_packs_intrinsic
+    """triangle_packs(references, keys, packs, count, sources, source_count, in_order, out, stride, ids_at, boxes):
+    ``count`` packs of up to four triangles at ``out``, ``stride`` bytes apart, and the box of each to ``boxes``. Ids
+    stand ``ids_at`` bytes into a pack, after the corners; with 0 there are no corners. Unused lanes are 0 and -1. Where
+    ``keys`` is not 0, ranges are of keys, whose low bits are rows of the references; ``in_order``: rows are those of
+    the triangles of the only source."""
     write_node = _node_intrinsic
     """write_node(children, node_boxes, element_boxes, box_out, node_out, node_base, element_base): the 256 bytes of a
     node from the boxes below it, and its own box; references move by the bases."""
@@ -292,23 +332,21 @@ def box_pack(references, keys, first, end, sources, out, box_out):
 
 
 @jit
-def fill_elements(kind, references, keys, packs, count, sources, out, element_boxes):
+def fill_elements(kind, references, keys, packs, count, sources, source_count, in_order, out, boxes):
     """Write ``count`` leaf elements to ``out`` and their boxes. ``packs``: two int32 each, a range of references.
 
     For INSTANCES, ``out`` receives the id of each element's reference as int32.
     """
+    if kind == TRIANGLES or kind == INDEXED:
+        stride = TRIANGLE_PACK_BYTES if kind == TRIANGLES else INDEXED_PACK_BYTES
+        ids_at = IDS_IN_TRIANGLE_PACK if kind == TRIANGLES else 0
+        triangle_packs(references, keys, packs, count, sources, source_count, in_order, out, stride, ids_at, boxes)
+        return
     for element in range(count):
         first, end = np.int64(load_i32(packs + 8 * element)), np.int64(load_i32(packs + 8 * element + 4))
-        box = element_boxes + 32 * element
-        if kind == TRIANGLES:
-            place = out + TRIANGLE_PACK_BYTES * element
-            triangle_pack(references, keys, first, end, sources, place, place + IDS_IN_TRIANGLE_PACK, box)
-        elif kind == INDEXED:
-            triangle_pack(references, keys, first, end, sources, 0, out + INDEXED_PACK_BYTES * element, box)
-        elif kind == BOXES:
-            box_pack(references, keys, first, end, sources, out + BOX_PACK_BYTES * element, box)
-        else:
-            box_pack(references, keys, first, end, sources, 0, box)
+        place = out + BOX_PACK_BYTES * element if kind == BOXES else np.int64(0)
+        box_pack(references, keys, first, end, sources, place, boxes + 32 * element)
+        if kind == INSTANCES:
             store_i32(out + 4 * element, load_i32(references + REFERENCE_BYTES * row_of(keys, first) + 12))
 
 

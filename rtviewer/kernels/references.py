@@ -38,10 +38,8 @@ is [INA-3]; exact arithmetic must tell whether it is degenerate [DEG-1]."""
 CERTAIN = 8 * 2.0**-53
 
 
-def corners(builder, source, number):
-    """The corners of triangle ``number`` (counted in its source), three vectors of four lanes, the last 0."""
-    vertices = emit.load(builder, source, SOURCE_VERTICES, INT64)
-    indices = emit.load(builder, source, SOURCE_INDICES, INT64)
+def corners_at(builder, vertices, indices, number):
+    """The corners of a triangle, three vectors of four lanes, the last 0; ``indices`` 0: consecutive triples."""
     first = builder.mul(number, long(3))
     plain = [builder.add(first, long(k)) for k in range(3)]
 
@@ -90,10 +88,11 @@ def _triangle_references_intrinsic(typing_context, source, first, end, out, stat
         word, owner = (emit.load(builder, source, at, INT32) for at in (SOURCE_ID, SOURCE_OWNER))
         number_of_first = builder.trunc(emit.load(builder, source, SOURCE_FIRST, INT64), INT32)
         word = builder.add(word, number_of_first)
+        vertices, indices = (emit.load(builder, source, at, INT64) for at in (SOURCE_VERTICES, SOURCE_INDICES))
 
         def body(at, carried):
             geometry, centres, seen = carried
-            points = corners(builder, source, at)
+            points = corners_at(builder, vertices, indices, at)
             box = box_of(builder, points)
             nan = None
             for p in points:

@@ -12,7 +12,8 @@ from rtviewer.accel.encode import allocate, seal, set_header
 from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.sizes import Counts, result_size, tree_budget
 from rtviewer.accel.structure import Structure
-from rtviewer.build.leaves import leaf_sections, write_geometries
+from rtviewer.build.corners import CornerTables
+from rtviewer.build.leaves import leaf_kind, update_sections, write_geometries
 from rtviewer.build.plan import plan
 from rtviewer.build.reference_rows import instance_rows
 from rtviewer.build.references import InstanceReferences, instance_references, primitive_references
@@ -49,23 +50,27 @@ def build_blas(
         )
         counts = counts_of(inputs)
         tree = build_tree(references.rows, build_plan, tree_budget(counts, flags), workers)
-        leaf_kind, content = leaf_sections(inputs, references, build_plan)
+        kind, content = leaf_kind(references, build_plan), update_sections(inputs, references, build_plan)
+        corners = CornerTables(inputs, references.kept) if kind is SectionKind.INDEXED_PACKS else None
         structure = allocate(
             AccelerationStructureType.BOTTOM_LEVEL,
             flags,
             [
                 (SectionKind.NODES, tree.node_count),
-                (leaf_kind, tree.element_count),
+                (kind, tree.element_count),
                 (SectionKind.GEOMETRIES, len(references.counts)),
-                *[(kind, len(rows)) for kind, rows in content.items()],
+                *(corners.sections if corners else ()),
+                *[(section, len(rows)) for section, rows in content.items()],
             ],
             size=result_size(counts, flags),
             name=name or inputs.name,
             address=address,
         )
-        bounds, _ = fill_tree(tree, references.rows, structure, leaf_kind, workers)
-    for kind, rows in content.items():
-        structure.section(kind)[:] = rows
+        bounds, _ = fill_tree(tree, references.rows, structure, kind, workers)
+    if corners:
+        corners.write(structure.section(SectionKind.INDICES), structure.section(SectionKind.VERTICES))
+    for section, rows in content.items():
+        structure.section(section)[:] = rows
     write_geometries(structure, inputs, references)
     set_header(
         structure,

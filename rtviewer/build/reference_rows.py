@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,12 +55,13 @@ class ReferenceRows:
     def fit(self, reach: float) -> None:
         """Scale the rows so that cuts can calculate with them in float32, when they are huge, tiny or infinite.
 
-        ``reach``: largest finite coordinate. Infinite ones count as twice that. Boxes of nodes do not come from here.
+        ``reach``: largest finite coordinate. Infinite ones count as two to four times that. Boxes of nodes do not come
+        from here.
         """
         finite = not self.count or bool(np.isfinite(self.frame[COORDINATES]).all())
         if finite and (reach == 0.0 or SMALLEST_REACH <= reach <= LARGEST_REACH):
             return
-        limit = 2.0 * (reach or 1.0)
+        limit = 2.0 ** (math.frexp(reach or 1.0)[1] + 1)  # a power of two: no rounding
         used = self.data[: self.count]
         for column in COORDINATES:
             used[:, column] = np.clip(used[:, column].astype(np.float64), -limit, limit) / limit

@@ -38,7 +38,8 @@ WORKSPACE_BYTES = EDGES_AT + 8 * (WIDTH + 1) + 56
 
 @jit
 def bins_for(count):
-    return min(BINS, 4 + count // 16)
+    bins = 4 + count // 16
+    return bins if bins < BINS else BINS
 
 
 @jit
@@ -85,8 +86,10 @@ def grown_area(box, references, reference):
     """Half the surface of a box (six float32 at an address, minima negated) after it grew by a reference."""
     at = references + REFERENCE_BYTES * reference
     for k in range(3):
-        store_f32(box + 4 * k, max(load_f32(box + 4 * k), load_f32(at + 4 * k)))
-        store_f32(box + 12 + 4 * k, max(load_f32(box + 12 + 4 * k), load_f32(at + 16 + 4 * k)))
+        if load_f32(at + 4 * k) > load_f32(box + 4 * k):
+            store_f32(box + 4 * k, load_f32(at + 4 * k))
+        if load_f32(at + 16 + 4 * k) > load_f32(box + 12 + 4 * k):
+            store_f32(box + 12 + 4 * k, load_f32(at + 16 + 4 * k))
     x = load_f32(box) + load_f32(box + 12)
     y = load_f32(box + 4) + load_f32(box + 16)
     z = load_f32(box + 8) + load_f32(box + 20)
@@ -104,7 +107,7 @@ def split_sweep(references, first, end, pack_shift, workspace):
     """The cheapest of all planes between centroids, on each axis; returns the first reference of the right part."""
     count = end - first
     order, costs, box = workspace + ORDER_AT, workspace + COSTS_AT, workspace + HALVES_AT
-    best_axis, best_position, best_cost = -1, 0, np.float32(np.inf)
+    best_axis, best_position, best_cost = np.int64(-1), np.int64(0), np.float32(np.inf)
     for axis in range(3):
         for k in range(count):
             value = centroid(references, first + k, axis)
@@ -159,7 +162,8 @@ def select(references, first, end, position, axis, spare):
     while end - first > 1:
         a, b = centroid(references, first, axis), centroid(references, end - 1, axis)
         c = centroid(references, (first + end) >> 1, axis)
-        pivot = max(min(a, b), min(max(a, b), c))
+        low, high = (a, b) if a < b else (b, a)
+        pivot = low if c < low else (high if c > high else c)
         below, at, above = first, first, end
         while at < above:
             value = centroid(references, at, axis)
@@ -184,7 +188,7 @@ def select(references, first, end, position, axis, spare):
 def largest_axis(references, first, end, spare):
     """The axis along which the centroids of a range spread most; ``spare``: address of a frame."""
     measure(references + REFERENCE_BYTES * first, references + REFERENCE_BYTES * end, spare)
-    best, spread = 0, np.float32(-1.0)
+    best, spread = np.int64(0), np.float32(-1.0)
     for axis in range(3):
         extent = load_f32(spare + 32 + 4 * axis) + load_f32(spare + 48 + 4 * axis)
         if extent > spread:
@@ -201,8 +205,9 @@ def cut_exactly(references, method, first, end, pack_shift, workspace):
     """
     packs, edges = pack_count(end - first, pack_shift), workspace + EDGES_AT
     for k in range(WIDTH + 1):
-        whole = k * (packs // WIDTH) + min(k, packs % WIDTH)
-        store_i64(edges + 8 * k, min(first + (whole << pack_shift), end))
+        rest = packs % WIDTH
+        edge = first + ((k * (packs // WIDTH) + (k if k < rest else rest)) << pack_shift)
+        store_i64(edges + 8 * k, edge if edge < end else end)
     step = WIDTH
     while step > 1:
         for k in range(0, WIDTH, step):

@@ -8,6 +8,8 @@ Packs have 1 << ``pack_shift`` lanes. ``table`` is the address of what ``fill_ta
 
 from __future__ import annotations
 
+import numpy as np
+
 from rtviewer.kernels import jit
 from rtviewer.kernels.memory import load_i32, store_i32
 
@@ -28,9 +30,9 @@ def fill_table(table, count):
         nodes = 0
         if p > MOST_ELEMENTS:
             q, r = p // WIDTH, p % WIDTH
-            nodes = 1 + (WIDTH - r) * load_i32(table + 4 * q)
+            nodes = 1 + (WIDTH - r) * np.int64(load_i32(table + 4 * q))
             if r > 0:
-                nodes += r * load_i32(table + 4 * q + 4)
+                nodes += r * np.int64(load_i32(table + 4 * q + 4))
         store_i32(table + 4 * p, nodes)
 
 
@@ -43,7 +45,7 @@ def pack_count(count, pack_shift):
 def exact_cost(count, pack_shift, element_size, table):
     """Bytes of nodes and leaf elements of a range that is cut exactly."""
     packs = pack_count(count, pack_shift)
-    return packs * element_size + load_i32(table + 4 * packs) * NODE_BYTES
+    return packs * element_size + np.int64(load_i32(table + 4 * packs)) * NODE_BYTES
 
 
 @jit

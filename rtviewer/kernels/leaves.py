@@ -29,6 +29,7 @@ from rtviewer.kernels.references import (
     SOURCE_VERTICES,
     corners_at,
     floats_at,
+    integer_at,
 )
 
 TRIANGLES = 0
@@ -224,15 +225,15 @@ def triangle_packs_portable(
         ids, points = floats_at(place + ids_at, 4).view(np.int32), np.zeros((4, 3, 3), np.float32)
         ids[:] = -1
         for lane, at in enumerate(range(first, end)):
-            row = load_i64(keys + 8 * at) & ROW_MASK if keys else at
-            ids[lane] = load_i32(references + REFERENCE_BYTES * row + 12)
-            source = sources + SOURCE_BYTES * int(load_i32(references + REFERENCE_BYTES * row + 28))
-            number = (int(ids[lane]) & PRIMITIVE_BITS) - int(load_i64(source + SOURCE_FIRST))
-            vertices, indices = load_i64(source + SOURCE_VERTICES), load_i64(source + SOURCE_INDICES)
+            row = integer_at(keys + 8 * at, 8) & ROW_MASK if keys else at
+            ids[lane] = integer_at(references + REFERENCE_BYTES * row + 12, 4)
+            source = sources + SOURCE_BYTES * integer_at(references + REFERENCE_BYTES * row + 28, 4)
+            number = (int(ids[lane]) & PRIMITIVE_BITS) - integer_at(source + SOURCE_FIRST, 8)
+            vertices, indices = integer_at(source + SOURCE_VERTICES, 8), integer_at(source + SOURCE_INDICES, 8)
             for corner in range(3):
                 index = 3 * number + corner
                 if indices:
-                    index = int(load_i32(indices + 4 * index)) & 0xFFFFFFFF
+                    index = integer_at(indices + 4 * index, 4) & 0xFFFFFFFF
                 points[lane, corner] = floats_at(vertices + 12 * index, 3)
         flat = points[: end - first].reshape(-1, 3)
         box = floats_at(boxes + 32 * element, 8)
@@ -303,7 +304,7 @@ def row_of(keys, at):
 def box_at(references, row, sources):
     """Address of the six float32 of a primitive that is a box."""
     reference = references + REFERENCE_BYTES * row
-    source = sources + SOURCE_BYTES * load_i32(reference + 28)
+    source = sources + SOURCE_BYTES * np.int64(load_i32(reference + 28))
     number = np.int64(load_i32(reference + 12)) & PRIMITIVE_BITS
     return load_i64(source + SOURCE_VERTICES) + 24 * (number - load_i64(source + SOURCE_FIRST))
 
@@ -321,8 +322,10 @@ def box_pack(references, keys, first, end, sources, out, box_out):
         box = box_at(references, row, sources)
         for axis in range(3):
             low, high = load_f32(box + 4 * axis), load_f32(box + 12 + 4 * axis)
-            store_f32(box_out + 4 * axis, max(load_f32(box_out + 4 * axis), -low))
-            store_f32(box_out + 16 + 4 * axis, max(load_f32(box_out + 16 + 4 * axis), high))
+            if -low > load_f32(box_out + 4 * axis):
+                store_f32(box_out + 4 * axis, -low)
+            if high > load_f32(box_out + 16 + 4 * axis):
+                store_f32(box_out + 16 + 4 * axis, high)
             if out != 0:
                 store_f32(out + 16 * axis + 4 * lane, low)
                 store_f32(out + 48 + 16 * axis + 4 * lane, high)

@@ -175,6 +175,11 @@ def floats_at(address, count):
     return np.ctypeslib.as_array(ctypes.cast(int(address), ctypes.POINTER(ctypes.c_float)), (int(count),))
 
 
+def integer_at(address, size):
+    """A signed little-endian integer of ``size`` bytes."""
+    return int.from_bytes(ctypes.string_at(int(address), size), "little", signed=True)
+
+
 def rows_at(address, end):
     """References from an address to another, (n, 8) float32."""
     count = (int(end) - int(address)) // REFERENCE_BYTES
@@ -190,23 +195,25 @@ def centres_of(rows):
 
 
 def triangle_references_portable(source, first, end, out, status, frame):
-    from rtviewer.kernels.memory import load_i32, load_i64
-
     first, end = int(first), int(end)
     numbers = np.arange(first, end)
-    indices, count = load_i64(source + SOURCE_INDICES), end - first
+    indices, count = integer_at(source + SOURCE_INDICES, 8), end - first
     named = 3 * numbers[:, None] + np.arange(3)
     if indices:
         kind = ctypes.POINTER(ctypes.c_uint32)
-        named = np.ctypeslib.as_array(ctypes.cast(int(indices) + 12 * first, kind), (count * 3,)).reshape(-1, 3)
-    vertices = floats_at(load_i64(source + SOURCE_VERTICES), 3 * (int(named.max(initial=-1)) + 1)).reshape(-1, 3)
+        named = (
+            np.ctypeslib.as_array(ctypes.cast(int(indices) + 12 * first, kind), (count * 3,))
+            .reshape(-1, 3)
+            .astype(np.int64)
+        )
+    vertices = floats_at(integer_at(source + SOURCE_VERTICES, 8), 3 * (int(named.max(initial=-1)) + 1)).reshape(-1, 3)
     points = vertices[named]
     rows = floats_at(out + REFERENCE_BYTES * first, 8 * count).reshape(-1, 8)
     words = rows.view(np.int32)
     rows[:, :3], rows[:, 4:7] = (-points).max(1, initial=-np.inf), points.max(1, initial=-np.inf)
-    word = int(load_i32(source + SOURCE_ID)) + int(load_i64(source + SOURCE_FIRST))
+    word = integer_at(source + SOURCE_ID, 4) + integer_at(source + SOURCE_FIRST, 8)
     words[:, 3] = (word + numbers).astype(np.uint32).view(np.int32)
-    words[:, 7] = load_i32(source + SOURCE_OWNER)
+    words[:, 7] = integer_at(source + SOURCE_OWNER, 4)
     nan = np.isnan(points).any(1)
     with np.errstate(all="ignore"):
         wide = points.astype(np.float64)

@@ -66,8 +66,9 @@ def split_node(references, scratch, keys, method, first, end, leaf_size, pack_sh
 
     The frame of the range is in the workspace's first; the ranges and frames of the parts take its place.
     """
-    set_part(workspace, 0, first, end, method, keys)
-    number, halves = 1, workspace + HALVES_AT
+    number, halves = np.int64(0), workspace + HALVES_AT  # a literal would be a type, and a compilation, of its own
+    set_part(workspace, number, first, end, method, keys)
+    number += 1
     while number < WIDTH:
         chosen = part_to_cut(workspace, number, leaf_size, pack_shift)
         if chosen < 0:
@@ -124,7 +125,7 @@ def build_range(
     int32 that is not 0 when the build is to stop.
     The workspace's first frame bounds the range. All arguments are int64, addresses but for range, method and sizes.
     """
-    waiting, nodes, elements, levels = 1, 1, 0, 0
+    waiting, nodes, elements, levels = np.int64(1), np.int64(1), np.int64(0), np.int64(0)
     store_i64(pending, 0)
     store_i64(pending + 8, first)
     store_i64(pending + 16, end)
@@ -137,7 +138,7 @@ def build_range(
         at = pending + PENDING_BYTES * waiting
         node, begin, stop, level = load_i64(at), load_i64(at + 8), load_i64(at + 16), load_i64(at + 24)
         copy_frame(at + 32, workspace + FRAMES_AT)
-        levels = max(levels, level)
+        levels = level if level > levels else levels
         number, slack = cut_within(
             references, scratch, keys, method, begin, stop, leaf_size, pack_shift, element_size, table, slack, workspace
         )
@@ -172,6 +173,7 @@ def list_elements(packs, elements, first, end, pack_shift):
     """Append the leaf elements of a range; returns the new number of elements."""
     for begin in range(first, end, 1 << pack_shift):
         store_i32(packs + 8 * elements, begin)
-        store_i32(packs + 8 * elements + 4, min(begin + (1 << pack_shift), end))
+        stop = begin + (1 << pack_shift)
+        store_i32(packs + 8 * elements + 4, stop if stop < end else end)
         elements += 1
     return elements

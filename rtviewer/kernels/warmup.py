@@ -12,7 +12,7 @@ import numpy as np
 
 from rtviewer.accel import layout
 from rtviewer.dxr.verdicts import Counter
-from rtviewer.kernels import chunks, cuts, exact_cost, leaves, morton, refit, state, topology
+from rtviewer.kernels import chunks, corners, cuts, exact_cost, leaves, morton, refit, state, topology
 
 
 def compile_all(progress: Callable[[float, str], None] | None = None) -> None:
@@ -61,6 +61,8 @@ def _builder() -> None:
     morton.scatter_keys(at, 0, 0, 28, digits.ctypes.data, at)
     leaves.fill_elements(0, at, 0, free, 0, at, 1, 0, free, free)
     leaves.fill_nodes(free, 0, free, free, free, 0, 0)
+    corners.number_vertices(0, 0, 0, 0, at)
+    corners.write_corners(0, 0, 0, at, 0, at, 0, at, at)
     bounds = np.zeros((1, 6), np.float32)
     leaves.triangle_bounds(np.zeros((1, 3, 3), np.float32), np.zeros(1, np.int32), bounds)
     packs, nodes = np.zeros(1, layout.TRIANGLE_PACK), np.zeros((1, 64), np.float32)

@@ -23,6 +23,8 @@ from rtviewer.build.workers import Workers
 
 SHARED_CUT = 1 << 18
 """Ranges from this size on are cut by all threads together."""
+OWN_TASK = 1 << 11
+"""Ranges below this are built where they are found: handing them to a thread would take longer."""
 TREE_SHARE = 0.8
 """Part of the progress that is told when the topology is there."""
 
@@ -129,13 +131,15 @@ class _Builder:
 
     def _finish_below(self, root: TopNode) -> None:
         """Cut the largest ranges with all threads at once, then the others each on a thread."""
+        # Looking for a bit in sorted keys takes no time worth sharing.
+        shared = self.plan.grain + 1 if self.plan.method is Method.MORTON else SHARED_CUT
         small: list[tuple[TopNode, int, int]] = []
         large = [root]
         while large:
             node = large.pop()
             for lane, slack in self._shares(node):
                 first, end = node.parts[lane]
-                if end - first >= SHARED_CUT:
+                if end - first >= shared:
                     child = self._shared_cut(first, end, slack, node.frames[lane])
                     node.children[lane] = child
                     large.append(child)
@@ -157,6 +161,10 @@ class _Builder:
 
     def _start(self, tasks: dict[Future[Any], tuple[TopNode, int]], node: TopNode, lane: int, slack: int) -> None:
         first, end = node.parts[lane]
+        if end - first < OWN_TASK:
+            node.children[lane] = self._subtree(first, end, slack, node.frames[lane])
+            self.done += end - first
+            return
         build = self._cut if end - first > self.plan.grain else self._subtree
         tasks[self.workers.start(partial(build, first, end, slack, node.frames[lane]))] = (node, lane)
 
@@ -340,12 +348,15 @@ def fill_tree(
             element_boxes.ctypes.data, nodes + layout.NODE.itemsize * part.node_base, part.node_base, part.pack_base,
         )  # fmt: skip
 
-    below = sorted(tree.parts[1:], key=lambda part: len(part.packs), reverse=True)
-    pending = {workers.start(partial(fill, part)): len(part.packs) for part in below}
-    done, total = 0, max(sum(pending.values()), 1)
+    def fill_all(batch: list[Subtree]) -> None:
+        for part in batch:
+            fill(part)
+
+    pending = {workers.start(partial(fill_all, batch)): batch for batch in _batches(tree.parts[1:], 8 * workers.count)}
+    done, total = 0, sum(len(part.packs) for part in tree.parts[1:])
     while pending:
         future = workers.next_done()
-        done += pending.pop(future)
+        done += sum(len(part.packs) for part in pending.pop(future))
         future.result()
         workers.report(TREE_SHARE + (1 - TREE_SHARE) * done / total)
     fill(tree.parts[0])
@@ -353,3 +364,17 @@ def fill_tree(
         workers.report(1.0)
     root = boxes[0]
     return np.stack([-root[:3], root[4:7]]), order
+
+
+def _batches(parts: list[Subtree], number: int) -> list[list[Subtree]]:
+    """About ``number`` batches of similar work, the largest first."""
+    least = sum(len(part.packs) for part in parts) / number
+    batches: list[list[Subtree]] = []
+    size = least
+    for part in sorted(parts, key=lambda part: len(part.packs), reverse=True):
+        if size >= least:
+            batches.append([])
+            size = 0
+        batches[-1].append(part)
+        size += len(part.packs)
+    return batches

@@ -31,7 +31,16 @@ from rtviewer.dxr.flags import (
 )
 from rtviewer.dxr.formats import IndexFormat, VertexFormat
 from rtviewer.dxr.profile import Profile, Tier
-from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.programs import (
+    ACCEPT_HIT,
+    ACCEPT_HIT_AND_END_SEARCH,
+    IGNORE_HIT,
+    AnyHitProgram,
+    IntersectionProgram,
+    ProgramTable,
+    any_hit_program,
+    intersection_program,
+)
 from rtviewer.dxr.raw_descs import (
     AabbsDesc,
     BuildDesc,
@@ -58,12 +67,15 @@ from rtviewer.errors import (
     Violation,
 )
 from rtviewer.io.registry import load_scene
+from rtviewer.kernels.user_programs import report_hit, trace_ray
 from rtviewer.scene.camera import Camera
+from rtviewer.scene.material import AlphaTexture, Material, Wrap
 from rtviewer.scene.scene import Instance, Scene
 from rtviewer.session.api import build, open_world
 from rtviewer.session.document import World
 from rtviewer.session.image import ImageBuffer
 from rtviewer.session.raylog import LogRow, RayLog
+from rtviewer.session.user_programs import load_programs
 from rtviewer.trace.dispatch import Dispatcher
 from rtviewer.trace.query import RayQuery
 from rtviewer.trace.request import Hits, RayBatch, TraceResult, TraceSettings
@@ -71,9 +83,13 @@ from rtviewer.trace.request import Hits, RayBatch, TraceResult, TraceSettings
 __version__: str
 
 __all__ = [
+    "ACCEPT_HIT",
+    "ACCEPT_HIT_AND_END_SEARCH",
+    "IGNORE_HIT",
     "AabbsDesc",
     "AabbsGeometry",
     "AccelerationStructureType",
+    "AlphaTexture",
     "AnyHitProgram",
     "BlasInputs",
     "BlobDescription",
@@ -114,12 +130,14 @@ __all__ = [
     "InvalidInputError",
     "InvariantError",
     "LogRow",
+    "Material",
     "PipelineFlag",
     "PostbuildInfoDesc",
     "PostbuildInfoType",
     "PrebuildInfo",
     "Profile",
     "ProgramError",
+    "ProgramTable",
     "RayBatch",
     "RayFlag",
     "RayLog",
@@ -140,6 +158,8 @@ __all__ = [
     "VertexFormat",
     "Violation",
     "World",
+    "Wrap",
+    "any_hit_program",
     "build",
     "check_driver_matching_identifier",
     "clone",
@@ -150,9 +170,13 @@ __all__ = [
     "describe_blob",
     "deserialize",
     "instance_desc_array",
+    "intersection_program",
+    "load_programs",
     "load_scene",
     "open_world",
     "read_decode",
+    "report_hit",
     "serialize",
     "serialized_size",
+    "trace_ray",
 ]

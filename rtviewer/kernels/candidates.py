@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rtviewer.kernels import jit
+from rtviewer.kernels.candidate_block import call_intersection
 from rtviewer.kernels.constants import (
     BACK_FACE,
     BOX_PACK_SIZE,
@@ -19,8 +20,12 @@ from rtviewer.kernels.constants import (
     COUNT_TRIANGLE_HITS,
     COUNT_TRIANGLE_TESTS,
     EVENT_CANDIDATE,
+    EVENT_REPEATED,
     EVENT_REPORT,
+    FIRST_USER_PROGRAM,
     GEOMETRY_FIRST_PRIMITIVE,
+    GEOMETRY_FLAGS,
+    GEOMETRY_NO_DUPLICATE,
     GEOMETRY_SIZE,
     ID_OPAQUE,
     INDEXED_PACK_SIZE,
@@ -30,11 +35,7 @@ from rtviewer.kernels.constants import (
     OPACITY_OPAQUE,
     PRIMITIVE_BITS,
     PROGRAM_ABSENT,
-    PROGRAM_BOX,
     PROGRAM_QUERY,
-    PROGRAM_REPORT_T,
-    PROGRAM_SPHERE,
-    PROGRAM_SPHERE_FAR_FIRST,
     RAY_ACCEPT_FIRST_HIT,
     TRIANGLE_PACK_SIZE,
     UNUSED_LANE,
@@ -60,13 +61,9 @@ from rtviewer.kernels.constants import (
 from rtviewer.kernels.culling import hit_kind, is_facing_culled
 from rtviewer.kernels.events import add_event, count, set_verdict
 from rtviewer.kernels.hit_groups import any_hit_program, intersection_program, next_decision, record_of
+from rtviewer.kernels.intersections import REPORT_KINDS, REPORT_TIMES, fill_reports, put_report
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, store_f32, store_i32, store_i64
-from rtviewer.kernels.programs import (
-    ACCEPT_HIT_AND_END_SEARCH,
-    IGNORE_HIT,
-    any_hit,
-    sphere_roots,
-)
+from rtviewer.kernels.programs import ACCEPT_HIT_AND_END_SEARCH, IGNORE_HIT, any_hit
 from rtviewer.kernels.ray_box import box_interval
 from rtviewer.kernels.ray_triangle import covers, edge_functions
 from rtviewer.kernels.state import (
@@ -89,12 +86,13 @@ from rtviewer.kernels.state import (
     OPACITY_OF_OPAQUE,
     PACK,
     RAY_FLAGS,
-    REPORT_T,
     SHEAR,
     SHEAR_SCALE,
     T_CURRENT,
     T_MAX,
     T_MIN,
+    WORLD,
+    WORLD_REPEAT,
 )
 from rtviewer.kernels.vector import lowest_bit, triangles
 
@@ -186,7 +184,9 @@ def offer(is_triangle, t, kind, attribute_0, attribute_1, opacity, number, geome
         verdict = VERDICT_ANY_HIT_ACCEPTED
     elif program != PROGRAM_QUERY and opacity == OPACITY_NON_OPAQUE:
         count(counters, COUNT_ANY_HIT_CALLS, 1)
-        action = any_hit(program, geometry, primitive)
+        action = any_hit(program, geometry, primitive, is_triangle, t, kind, attribute_0, attribute_1, walk)
+        if load_i64(walk + FAULT) != 0:
+            return VERDICT_HIT_GROUP_FAULT
         if action == IGNORE_HIT:
             return VERDICT_ANY_HIT_IGNORED
         verdict = VERDICT_ANY_HIT_ACCEPTED
@@ -339,6 +339,44 @@ def test_triangle(at, kx, ky, kz, geometries, geometry_count, walk, place, size,
         log, EVENT_CANDIDATE, verdict, kind, place, geometries, geometry_count, number, size,
         t, np.nan, end, v / det, w / det, u / det, walk,
     )  # fmt: skip
+    if (verdict == VERDICT_ANY_HIT_IGNORED or verdict == VERDICT_ANY_HIT_ACCEPTED) and may_repeat(
+        number, geometries, geometry_count, walk
+    ):
+        offer_triangle_again(
+            t, kind, u, v, w, det, opacity, number, geometries, geometry_count, walk, place, size, counters, log
+        )
+
+
+@jit
+def may_repeat(number, geometries, geometry_count, walk):
+    """Whether the debug switch is on and the geometry may see a call twice (AH-7, PROC-8, GF-3)."""
+    if load_i64(load_i64(walk + WORLD) + WORLD_REPEAT) == 0:
+        return False
+    geometry = find_geometry(geometries, geometry_count, number)
+    flags = load_u32(geometries + geometry * GEOMETRY_SIZE + GEOMETRY_FLAGS)
+    return (flags & np.uint32(GEOMETRY_NO_DUPLICATE)) == 0
+
+
+@jit
+def offer_triangle_again(
+    t, kind, u, v, w, det, opacity, number, geometries, geometry_count, walk, place, size, counters, log
+):
+    """The same hit reported once more, as a triangle met through a second reference would be (AH-3)."""
+    end = load_f32(walk + T_CURRENT)
+    log_candidate(
+        log, EVENT_REPEATED, VERDICT_NONE, kind, place, geometries, geometry_count, number, size,
+        t, np.nan, end, v / det, w / det, u / det, walk,
+    )  # fmt: skip
+    count(counters, COUNT_TRIANGLE_TESTS, 1)
+    count(counters, COUNT_TRIANGLE_HITS, 1)
+    verdict = offer(
+        True, t, kind, np.float32(v / det), np.float32(w / det), opacity, number, geometries, geometry_count,
+        walk, counters,
+    )  # fmt: skip
+    log_candidate(
+        log, EVENT_CANDIDATE, verdict, kind, place, geometries, geometry_count, number, size,
+        t, np.nan, end, v / det, w / det, u / det, walk,
+    )  # fmt: skip
 
 
 @jit
@@ -349,21 +387,31 @@ def test_box_leaf(packs, first, last, geometries, geometry_count, walk, place, s
         for lane in range(4):
             if load_i32(address + 96 + 4 * lane) == UNUSED_LANE:
                 break
-            test_box(address + 4 * lane, geometries, geometry_count, walk, place, size, counters, log)
+            ran = test_box(address + 4 * lane, geometries, geometry_count, walk, place, size, counters, log)
+            number = np.int64(load_i32(address + 96 + 4 * lane)) & PRIMITIVE_BITS
+            if ran and load_i64(walk + ENDED) == 0 and may_repeat(number, geometries, geometry_count, walk):
+                log_candidate(
+                    log, EVENT_REPEATED, VERDICT_NONE, 0, place, geometries, geometry_count, number, size,
+                    np.nan, np.nan, load_f32(walk + T_CURRENT), np.nan, np.nan, np.nan, walk,
+                )  # fmt: skip
+                test_box(address + 4 * lane, geometries, geometry_count, walk, place, size, counters, log)
             if load_i64(walk + ENDED) != 0:
                 return
 
 
 @jit
 def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
-    """One procedural box: is the ray's interval in it, then its intersection program (PROC-1 to PROC-8)."""
+    """One procedural box: is the ray's interval in it, then its intersection program (PROC-1 to PROC-8).
+
+    Returns whether the program ran.
+    """
     identity = np.int64(load_i32(at + 96))
     number = identity & PRIMITIVE_BITS
     opacity = opacity_of(identity, walk)
     end = load_f32(walk + T_CURRENT)
     if opacity >= OPACITY_CULLED_OPAQUE:
         reject_culled(opacity, place, geometries, geometry_count, number, size, walk, counters, log)
-        return
+        return False
     count(counters, COUNT_PROCEDURAL_TESTS, 1)
     low_x, low_y, low_z = np.float64(load_f32(at)), np.float64(load_f32(at + 16)), np.float64(load_f32(at + 32))
     high_x, high_y = np.float64(load_f32(at + 48)), np.float64(load_f32(at + 64))
@@ -384,57 +432,62 @@ def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
         geometries, geometry_count, number, size, entry, leave, end, np.nan, np.nan, np.nan, walk,
     )  # fmt: skip
     if not is_candidate:
-        return
+        return False
     geometry = find_geometry(geometries, geometry_count, number)
     record = record_of(geometry, False, walk)
     if load_i64(walk + FAULT) != 0:
         if log is not None and event != 0:
             set_verdict(event, VERDICT_HIT_GROUP_FAULT)
-        return
+        return False
     program = intersection_program(record, walk)
-    if program == PROGRAM_SPHERE or program == PROGRAM_SPHERE_FAR_FIRST:
-        found, near, far = sphere_roots(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy, dz)
-        if not found:
-            return
-        if program == PROGRAM_SPHERE:
-            first, first_kind, second, second_kind, always = near, 0, far, 1, False
-        else:
-            first, first_kind, second, second_kind, always = far, 65, near, 64, True
-    elif program == PROGRAM_BOX:
-        first, first_kind = np.float32(entry), 16 + entry_axis
-        second, second_kind, always = np.float32(leave), 32 + exit_axis, False
-    elif program == PROGRAM_QUERY:  # the caller is the intersection program
+    primitive = number - first_of_geometry(geometries, geometry)
+    if program >= FIRST_USER_PROGRAM:
+        call_intersection(
+            program, at, geometry, primitive, opacity, number, geometries, geometry_count, walk, place, size, event,
+            counters, log,
+        )  # fmt: skip
+        return True
+    if program == PROGRAM_QUERY:  # the caller is the intersection program
         decided, first = next_decision(walk)
         if not decided and log is not None and event != 0:
             set_verdict(event, VERDICT_RETURNED_TO_CALLER)
         if not decided or np.isnan(first):
-            return
-        first_kind, second, second_kind, always = 0, np.float32(np.nan), -1, False
+            return False
+        put_report(walk, 0, first, 0)
+        reports, always = 1, False
         opacity = np.int64(OPACITY_NON_OPAQUE)  # a commit is a commit: RAY-6 literally, no DET-5
-    elif program == PROGRAM_REPORT_T:
-        first, first_kind, second, second_kind, always = load_f32(walk + REPORT_T), 5, np.float32(np.nan), -1, False
     else:
-        return
-    primitive = number - first_of_geometry(geometries, geometry)
-    attribute = np.float32(primitive) + np.float32(0.25)
+        reports, always = fill_reports(program, at, entry, leave, entry_axis, exit_axis, walk)
     any_accepted = False
-    for step in range(2):
-        t, kind = (first, first_kind) if step == 0 else (second, second_kind)
-        if kind < 0:
-            break
-        count(counters, COUNT_PROCEDURAL_REPORTS, 1)
-        before = load_f32(walk + T_CURRENT)
-        verdict = offer(
-            False, t, kind, attribute, np.float32(kind), opacity, number, geometries, geometry_count, walk, counters
-        )
-        log_candidate(
-            log, EVENT_REPORT, verdict, kind, place, geometries, geometry_count, number, size,
-            t, np.nan, before, attribute, np.float32(kind), np.nan, walk,
+    for step in range(reports):
+        t, kind = load_f32(walk + REPORT_TIMES + 4 * step), np.int64(load_i32(walk + REPORT_KINDS + 4 * step))
+        accepted = report_hit(
+            t, kind, np.float32(primitive) + np.float32(0.25), np.float32(kind), opacity, number, geometries,
+            geometry_count, walk, place, size, event, any_accepted, counters, log,
         )  # fmt: skip
-        ended = load_i64(walk + ENDED) != 0
-        accepted = verdict == VERDICT_COMMITTED or verdict == VERDICT_ANY_HIT_ACCEPTED or ended
-        if log is not None and event != 0 and (accepted or not any_accepted):
-            set_verdict(event, verdict)
         any_accepted = any_accepted or accepted
-        if ended or (accepted and not always):
+        if load_i64(walk + ENDED) != 0 or (accepted and not always):
             break
+    return True
+
+
+@jit
+def report_hit(
+    t, kind, attribute_0, attribute_1, opacity, number, geometries, geometry_count, walk, place, size, event,
+    any_accepted, counters, log,
+):  # fmt: skip
+    """ReportHit (PROC-2): whether the hit was accepted. ``event``: the candidate's, which gets the verdict that counts;
+    ``any_accepted``: whether an earlier report of this call was."""
+    count(counters, COUNT_PROCEDURAL_REPORTS, 1)
+    before = load_f32(walk + T_CURRENT)
+    verdict = offer(
+        False, t, kind, attribute_0, attribute_1, opacity, number, geometries, geometry_count, walk, counters
+    )
+    log_candidate(
+        log, EVENT_REPORT, verdict, kind, place, geometries, geometry_count, number, size,
+        t, np.nan, before, attribute_0, attribute_1, np.nan, walk,
+    )  # fmt: skip
+    accepted = verdict == VERDICT_COMMITTED or verdict == VERDICT_ANY_HIT_ACCEPTED or load_i64(walk + ENDED) != 0
+    if log is not None and event != 0 and (accepted or not any_accepted):
+        set_verdict(event, verdict)
+    return accepted

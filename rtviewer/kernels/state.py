@@ -5,7 +5,7 @@ Blocks instead of arrays, because inner kernels take addresses (see ``memory``).
 
 from __future__ import annotations
 
-# The world: 80 bytes.
+# The world: 120 bytes.
 WORLD_NODES = 0
 WORLD_LEAVES = 8
 WORLD_DESCS = 16
@@ -24,7 +24,16 @@ WORLD_REACH = 72
 """float32: largest coordinate of the top level."""
 WORLD_CONDITION = 76
 """float32: worst product of the norms of an instance's transform and its inverse."""
-WORLD_SIZE = 80
+WORLD_MATERIALS = 80
+"""Address of one int64 per BLAS row: address of its material rows (``materials``), 0 for none. 0: there are none."""
+WORLD_PROGRAMS = 88
+"""Address of (programs,) int64: addresses of a user's programs."""
+WORLD_PROGRAM_COUNT = 96
+WORLD_REPORT = 104
+"""Address of the function that a user's intersection programs report hits to."""
+WORLD_REPEAT = 112
+"""1: any-hit and intersection calls are repeated where the rules allow it (AH-7, PROC-8)."""
+WORLD_SIZE = 120
 
 # A BLAS row: 88 bytes.
 BLAS_NODES = 0
@@ -92,7 +101,11 @@ QUERY_DECISIONS = 600
 QUERY_DECIDED = 608
 """How many there are; the next candidate ends the walk and is returned."""
 QUERY_NEXT = 616
-STACK = 624
+REPORTS = 624
+"""What a built-in intersection program reports (``intersections``): 64 bytes."""
+CANDIDATE_BLOCK = 688
+"""The block of the candidate that a user's program is called for (``candidate_block``): 296 bytes."""
+STACK = 984
 
 # A stack entry: 24 bytes.
 ENTRY_REF = 0
@@ -104,8 +117,15 @@ ENTRY_SIZE = 24
 
 FAULT_OUTSIDE_TABLE = 1
 FAULT_WRONG_TYPE = 2
+FAULT_UNKNOWN_ACTION = 3
+"""A user's any-hit program returned something else than an action; likewise the next two."""
+FAULT_HIT_KIND = 4
+FAULT_RAISED = 5
+FAULT_NO_PROGRAM = 6
 FAULT_BITS = 8
-"""The record's index is shifted by this."""
+"""The record's index is shifted by this; of a program's fault, its place in the table of programs."""
+FAULT_VALUE_BITS = 24
+"""The value that a program returned or reported is shifted by this."""
 
 # A slab (``ray_box.set_slab``): per axis, 16 bytes of float32: origin for low planes, for high planes, reciprocal,
 # sign. A shear (``ray_triangle.set_shear``): 32 bytes of float32: origin along kx, ky, kz; Sx, Sy, Sz; scale.

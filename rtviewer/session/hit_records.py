@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rtviewer.dxr.layouts import low_24
-from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram, program_name
 from rtviewer.dxr.shader_table import ABSENT, AS_GIVEN, HitGroup, HitGroupType, hit_group_index
 from rtviewer.session.document import World
 from rtviewer.session.state import RaySettings
@@ -69,12 +69,22 @@ def record_of(world: World, rays: RaySettings, instance: int, geometry: int) -> 
     if place >= len(table.records):
         return None
     group = table.records[place]
-    any_hit = int(rays.any_hit) if group.any_hit == AS_GIVEN else int(group.any_hit)
-    intersection = int(rays.intersection) if group.intersection == AS_GIVEN else int(group.intersection)
+    any_hit = rays.any_hit if group.any_hit == AS_GIVEN else group.any_hit
+    intersection = rays.intersection if group.intersection == AS_GIVEN else group.intersection
     return HitRecord(
         index,
         place,
         group,
-        "" if any_hit == ABSENT else AnyHitProgram(any_hit).name,
-        "" if intersection == ABSENT else IntersectionProgram(intersection).name,
+        "" if any_hit == ABSENT else any_hit_name(any_hit),
+        "" if intersection == ABSENT else intersection_name(intersection),
     )
+
+
+def any_hit_name(program: int | str) -> str:
+    """``IGNORE`` or ``user:stripes``."""
+    return program_name(program if isinstance(program, str) else AnyHitProgram(program))
+
+
+def intersection_name(program: int | str) -> str:
+    """Likewise of an intersection program."""
+    return program_name(program if isinstance(program, str) else IntersectionProgram(program))

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
+from rtviewer.dxr.programs import ProgramKind
 from rtviewer.dxr.rules import check_ray_flags, check_ray_interval, require
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import CancelledError, InvalidInputError, RtviewerError
@@ -245,16 +246,22 @@ def _tiles(request: ImageRequest, step: int) -> list[tuple[int, int]]:
 
 
 def trace_settings(rays: RaySettings, scene: Scene | None = None) -> TraceSettings:
-    """The settings of the pane as the dispatch takes them, with the scene's hit groups when it is given."""
+    """The settings of the pane as the dispatch takes them, with the scene's hit groups when it is given.
+
+    Raises ProgramError where a user's program is named that is not loaded.
+    """
+    programs = rays.programs
     return TraceSettings(
         ray_flags=rays.ray_flags,
         mask=rays.mask,
-        any_hit=int(rays.any_hit),
-        intersection=int(rays.intersection),
+        any_hit=programs.number(ProgramKind.ANY_HIT, rays.any_hit),
+        intersection=programs.number(ProgramKind.INTERSECTION, rays.intersection),
         ray_contribution=rays.ray_contribution,
         multiplier=rays.multiplier,
         miss_index=rays.miss_index,
         hit_groups=scene.hit_groups if scene is not None else None,
+        programs=programs,
+        repeat_calls=rays.repeat_calls,
     )
 
 

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.dxr.descs import AabbsGeometry, TrianglesGeometry
-from rtviewer.dxr.programs import IntersectionProgram
+from rtviewer.dxr.programs import IntersectionChoice, IntersectionProgram
 from rtviewer.scene.primitives import transform_points
 from rtviewer.scene.scene import Scene
 
 BOX_ENTRY_KIND = 16
 BOX_EXIT_KIND = 32
+SPHERES = (IntersectionProgram.SPHERE, IntersectionProgram.SPHERE_FAR_FIRST)
+RINGS = (IntersectionProgram.TORUS, IntersectionProgram.TORUS_FAR_FIRST)
 
 
 class HitPlaces(NamedTuple):
@@ -43,7 +45,7 @@ def world_normals(
     scene: Scene,
     blas_of_instance: NDArray[np.int32],
     transforms: NDArray[np.float32],
-    intersection: IntersectionProgram,
+    intersection: IntersectionChoice,
 ) -> NDArray[np.float32]:
     """(n, 3) float32 unit normals. Triangles: (v1-v0) x (v2-v0) in object space, then to the world.
 
@@ -102,17 +104,17 @@ def _procedural_normals(
     places: HitPlaces,
     world_to_object: NDArray[np.float64],
     transforms: NDArray[np.float32],
-    intersection: IntersectionProgram,
+    intersection: IntersectionChoice,
 ) -> NDArray[np.float64]:
     """Object-space normals of what the built-in intersection programs report."""
     direction = np.einsum("nij,nj->ni", world_to_object, places.direction.astype(np.float64))
-    if intersection in (IntersectionProgram.SPHERE, IntersectionProgram.SPHERE_FAR_FIRST):
+    if intersection in SPHERES or intersection in RINGS:
         world_point = places.origin + places.t[:, None].astype(np.float64) * places.direction
         translation = transforms[places.instance, :, 3].astype(np.float64)
         point = np.einsum("nij,nj->ni", world_to_object, world_point - translation)
         boxes = geometry.aabbs[places.primitive].astype(np.float64)
         offset: NDArray[np.float64] = point - 0.5 * (boxes[:, :3] + boxes[:, 3:])
-        return offset
+        return offset if intersection in SPHERES else _ring_normals(offset, boxes)
     if intersection is IntersectionProgram.BOX:
         is_exit = places.hit_kind >= BOX_EXIT_KIND
         axis = np.clip(places.hit_kind - np.where(is_exit, BOX_EXIT_KIND, BOX_ENTRY_KIND), 0, 2)
@@ -124,3 +126,20 @@ def _procedural_normals(
     linear = transforms[places.instance, :, :3].astype(np.float64)
     toward_eye: NDArray[np.float64] = -np.einsum("nji,nj->ni", linear, places.direction.astype(np.float64))
     return toward_eye
+
+
+def _ring_normals(offset: NDArray[np.float64], boxes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Away from the nearest point of the ring's middle circle; ``offset`` (n, 3) from the box's centre.
+
+    The ring is the one that intersection TORUS reports: around the shortest side, the first on ties.
+    """
+    side = boxes[:, 3:] - boxes[:, :3]
+    axis = np.argmin(side, axis=1)
+    row = np.arange(len(axis))
+    outer = 0.5 * np.where(np.arange(3) == axis[:, None], np.inf, side).min(axis=1)
+    circle = outer - np.minimum(0.5 * side[row, axis], 0.25 * outer)
+    flat = offset.copy()
+    flat[row, axis] = 0.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        flat *= (circle / np.sqrt(np.einsum("ni,ni->n", flat, flat)))[:, None]
+    return offset - flat

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rtviewer.accel.structure import Structure
 from rtviewer.dxr.flags import InstanceFlag, RayFlag
-from rtviewer.dxr.programs import IntersectionProgram
+from rtviewer.dxr.programs import IntersectionChoice
 from rtviewer.scene.camera import Camera
 from rtviewer.scene.scene import Scene
 from rtviewer.shade.normals import HitPlaces, world_normals
@@ -40,7 +40,7 @@ class Picture:
     height: int
     step: int
     ray_flags: RayFlag
-    intersection: IntersectionProgram
+    intersection: IntersectionChoice
     hit: NDArray[np.bool_]
     t: NDArray[np.float32]
     instance_index: NDArray[np.int32]

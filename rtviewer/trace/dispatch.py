@@ -19,11 +19,13 @@ from rtviewer.accel.structure import Structure
 from rtviewer.dxr.flags import GeometryFlag, PipelineFlag, RayFlag
 from rtviewer.dxr.layouts import low_24
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
-from rtviewer.dxr.programs import QUERY, AnyHitProgram, IntersectionProgram
 from rtviewer.dxr.rules import check_ray_flags, require
 from rtviewer.dxr.shader_table import hit_group_index
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import InvalidInputError, violation
+from rtviewer.scene.material import GeometryMaterials
+from rtviewer.trace.materials import material_rows
+from rtviewer.trace.program_faults import check_programs, raise_fault
 from rtviewer.trace.request import EVENT, Hits, RayBatch, TraceResult, TraceSettings, Walk
 
 if TYPE_CHECKING:
@@ -51,9 +53,17 @@ class Dispatcher:
     Raises InvalidInputError when an instance refers to an address where no bottom-level structure lives (BLD-10).
     """
 
-    def __init__(self, tlas: Structure, blases: Mapping[int, Structure], profile: Profile = DEFAULT_PROFILE) -> None:
+    def __init__(
+        self,
+        tlas: Structure,
+        blases: Mapping[int, Structure],
+        profile: Profile = DEFAULT_PROFILE,
+        materials: Mapping[int, GeometryMaterials] | None = None,
+    ) -> None:
+        """``materials``: shader resources of bottom levels by address, one entry a geometry; without, no mask."""
         self.tlas = tlas
         self.profile = profile
+        self.materials: Mapping[int, GeometryMaterials] = materials or {}
         self._used = self._resolve(blases)
         descs = tlas.instance_descs
         self._instance_id = low_24(descs["InstanceIDAndMask"]).astype(np.int64)
@@ -121,7 +131,9 @@ class Dispatcher:
         _put(world, state.WORLD_INSTANCE_BLAS, instance_blas.ctypes.data)
         reach = self.tlas.header["max_abs"], self.tlas.header["condition"]
         world[state.WORLD_REACH :][:8].view(np.float32)[:] = reach
-        return world, rows, instance_blas.view(np.uint8)
+        masks, kept = material_rows(self._used, self.materials)
+        _put(world, state.WORLD_MATERIALS, masks)
+        return world, rows, instance_blas.view(np.uint8), *kept
 
     @cached_property
     def stack_size(self) -> int:
@@ -196,11 +208,16 @@ class Dispatcher:
         counted = np.zeros((count, len(Counter)), np.int32) if counters else None
         walk = np.zeros(state.STACK + self.stack_size * state.ENTRY_SIZE + 64, np.uint8)
         table = settings.hit_groups
-        records = table.rows if table is not None else np.zeros((0, 4), np.int32)
+        records = table.rows_with(settings.programs) if table is not None else np.zeros((0, 4), np.int32)
         world = self._world[0].copy()  # calls on other threads may have other tables
         _put(world, state.WORLD_RECORDS, records.ctypes.data)
         _put(world, state.WORLD_RECORD_COUNT, len(records) if table is not None else -1)
         _put(world, state.WORLD_RECORD_STEP, 0 if table is not None and table.stride == 0 else 1)
+        programs = np.array([own.address for own in settings.programs.programs], np.int64)
+        _put(world, state.WORLD_PROGRAMS, programs.ctypes.data)
+        _put(world, state.WORLD_PROGRAM_COUNT, len(programs))
+        _put(world, state.WORLD_REPORT, settings.programs.report)
+        _put(world, state.WORLD_REPEAT, int(settings.repeat_calls))
         if decisions is not None:
             _put(walk, state.QUERY_DECISIONS, decisions.ctypes.data)
             _put(walk, state.QUERY_DECIDED, len(decisions))
@@ -210,7 +227,7 @@ class Dispatcher:
             walk.ctypes.data, 0, count,
         )  # fmt: skip
         seconds = time.perf_counter() - start
-        _raise_faults(found.fault)
+        raise_fault(found.fault, settings.programs)
         return TraceResult(self._hits(found, invalid, settings), counted, settings, seconds), found.log_end
 
     def _arguments(self, settings: TraceSettings, count: int, *, inline: bool) -> Arguments:
@@ -222,14 +239,7 @@ class Dispatcher:
             require(check_ray_flags(RayFlag(int(word)), self.profile, inline=inline), "TraceRay")
         any_hit = per_ray(settings.any_hit, count, np.uint32)
         intersection = per_ray(settings.intersection, count, np.uint32)
-        for name, numbers, table in (
-            ("any-hit", any_hit, AnyHitProgram),
-            ("intersection", intersection, IntersectionProgram),
-        ):
-            unknown = np.setdiff1d(numbers, [QUERY] if inline else [int(p) for p in table])
-            if len(unknown):
-                text = f"there is no {name} program {int(unknown[0])}: use 0 to {len(table) - 1}"
-                raise InvalidInputError([violation("TRAV-5", text, field=name, value=int(unknown[0]))], "TraceRay")
+        check_programs(any_hit, intersection, settings.programs, inline=inline)
         return Arguments(
             flags,
             per_ray(settings.mask, count, np.uint32),
@@ -259,23 +269,6 @@ class Dispatcher:
             hit, found.t, columns[0], columns[1], columns[2], columns[3],
             instance_id, found.attributes, np.where(hit, record, -1), invalid,
         )  # fmt: skip
-
-
-def _raise_faults(faults: NDArray[np.int64]) -> None:
-    """HG-4 and TRAV-5: the first ray that met a hit-group record it may not use."""
-    from rtviewer.kernels import state
-
-    bad = np.flatnonzero(faults)
-    if not len(bad):
-        return
-    fault, record = int(faults[bad[0]]) & 0xFF, int(faults[bad[0]]) >> state.FAULT_BITS
-    if fault == state.FAULT_OUTSIDE_TABLE:
-        rule, text = "HG-4", "the hit-group index is outside the table"
-    else:
-        rule, text = "TRAV-5", "the hit group is of the other kind than the geometry (triangles or procedural)"
-    text = f"ray {bad[0]}: {text}"
-    section = "Hit group table indexing"
-    raise InvalidInputError([violation(rule, text, field="HitGroupIndex", value=record, section=section)], "TraceRay")
 
 
 def _put(block: NDArray[np.uint8], offset: int, value: int) -> None:

@@ -43,8 +43,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "dxr.formats": ("IndexFormat", "VertexFormat"),
     "dxr.profile": ("Profile", "Tier"),
     "dxr.programs": (
-        "ACCEPT_HIT", "ACCEPT_HIT_AND_END_SEARCH", "IGNORE_HIT", "AnyHitProgram", "IntersectionProgram",
-        "ProgramTable", "any_hit_program", "intersection_program",
+        "AnyHitProgram", "HitAction", "IntersectionProgram", "ProgramTable", "any_hit_program", "intersection_program",
     ),
     "dxr.raw_descs": (
         "AabbsDesc", "BuildDesc", "BuildInputs", "GeometryDesc", "GpuVirtualAddressAndStride", "InstanceDesc",
@@ -74,9 +73,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
 _PLACES = {name: f"rtviewer.{module}" for module, names in _MODULES.items() for name in names}
 
 __all__ = [
-    "ACCEPT_HIT",
-    "ACCEPT_HIT_AND_END_SEARCH",
-    "IGNORE_HIT",
     "AabbsDesc",
     "AabbsGeometry",
     "AccelerationStructureType",
@@ -107,6 +103,7 @@ __all__ = [
     "GeometryType",
     "GpuVirtualAddressAndStride",
     "HeapType",
+    "HitAction",
     "HitGroup",
     "HitGroupTable",
     "HitGroupType",

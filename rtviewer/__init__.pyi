@@ -32,10 +32,8 @@ from rtviewer.dxr.flags import (
 from rtviewer.dxr.formats import IndexFormat, VertexFormat
 from rtviewer.dxr.profile import Profile, Tier
 from rtviewer.dxr.programs import (
-    ACCEPT_HIT,
-    ACCEPT_HIT_AND_END_SEARCH,
-    IGNORE_HIT,
     AnyHitProgram,
+    HitAction,
     IntersectionProgram,
     ProgramTable,
     any_hit_program,
@@ -83,9 +81,6 @@ from rtviewer.trace.request import Hits, RayBatch, TraceResult, TraceSettings
 __version__: str
 
 __all__ = [
-    "ACCEPT_HIT",
-    "ACCEPT_HIT_AND_END_SEARCH",
-    "IGNORE_HIT",
     "AabbsDesc",
     "AabbsGeometry",
     "AccelerationStructureType",
@@ -116,6 +111,7 @@ __all__ = [
     "GeometryType",
     "GpuVirtualAddressAndStride",
     "HeapType",
+    "HitAction",
     "HitGroup",
     "HitGroupTable",
     "HitGroupType",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,10 @@ if TYPE_CHECKING:
 @click.option("--mode", default="shaded", show_default=True, metavar="MODE", help="Image mode; a wrong one lists all.")
 @click.option("--palette", default="viridis", show_default=True, metavar="NAME", help="Palette of heat maps.")
 @click.option("--range", "limits", metavar="LOW,HIGH", help="Values, or percentiles as 1%,99%.  [default: automatic]")
+@click.option(
+    "--closest-hit", default="lambert", show_default=True, metavar="NAME", help="Shading of hits, mode shaded."
+)
+@click.option("--miss", default="sky", show_default=True, metavar="NAME", help="Shading of misses, mode shaded.")
 @click.option("-o", "--output", type=OutputPath(), help="Image to write: .png, or float .exr.")
 @click.option("--hits", type=OutputPath(".npz"), help="Write hits and counters of every pixel as .npz.")
 @output_options
@@ -56,7 +61,7 @@ if TYPE_CHECKING:
 def command(
     source: str, files: dict[str, Any], ray: dict[str, Any], size: tuple[int, int], camera: str | None,
     build_flags: BuildFlag, tlas_build_flags: BuildFlag, mode: str, palette: str, limits: str | None,
-    output: Path | None, hits: Path | None, as_json: bool, profile: Profile,
+    closest_hit: str, miss: str, output: Path | None, hits: Path | None, as_json: bool, profile: Profile,
 ) -> None:  # fmt: skip
     """Trace an image through a scene's camera; print what was hit and what it cost."""
     from rtviewer.io.image_file import image_suffix, write_hits
@@ -65,7 +70,7 @@ def command(
     from rtviewer.session.opening import load_document
     from rtviewer.session.state import BuildSettings
 
-    settings = image_settings(mode, palette, limits)
+    settings = with_shadings(image_settings(mode, palette, limits), closest_hit, miss)
     if output is not None:
         image_suffix(output)  # before the work, not after
     with progress_bar() as progress:
@@ -115,6 +120,16 @@ def image_settings(mode: str, palette: str, limits: str | None) -> ImageSettings
     if not low <= high <= top or (kind is RangeKind.PERCENTILE and low < 0):
         raise click.UsageError(f"{limits!r} is no range: the lower end comes first, percentiles are 0% to 100%")
     return ImageSettings(mode, palette, kind, low, high)
+
+
+def with_shadings(settings: ImageSettings, closest_hit: str, miss: str) -> ImageSettings:
+    """The settings with shadings by name; click.UsageError for a name that is not in its table."""
+    from rtviewer.shade.shadings import CLOSEST_HIT, MISS
+
+    for name, table, option in ((closest_hit, CLOSEST_HIT, "--closest-hit"), (miss, MISS, "--miss")):
+        if name not in table:
+            raise click.UsageError(f"{option}: there is no shading {name!r}: use one of {', '.join(table)}")
+    return replace(settings, closest_hit=closest_hit, miss=miss)
 
 
 def write_image(path: Path, buffer: ImageBuffer, settings: ImageSettings) -> None:

@@ -88,8 +88,12 @@ AnyHitChoice = AnyHitProgram | str
 IntersectionChoice = IntersectionProgram | str
 
 
-IGNORE_HIT, ACCEPT_HIT, ACCEPT_HIT_AND_END_SEARCH = 0, 1, 2
-"""What an any-hit program of a user returns (AH-5, AH-6)."""
+class HitAction(IntEnum):
+    """What an any-hit program of a user returns (AH-5, AH-6)."""
+
+    IGNORE = 0
+    ACCEPT = 1
+    ACCEPT_AND_END_SEARCH = 2
 
 
 class ProgramKind(IntEnum):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rtviewer.dxr.programs import HitAction
 from rtviewer.kernels import jit
 from rtviewer.kernels.candidate_block import call_any_hit
 from rtviewer.kernels.constants import (
@@ -22,9 +23,9 @@ from rtviewer.kernels.materials import is_checker_cell, is_masked_out, material_
 from rtviewer.kernels.memory import load_f32
 from rtviewer.kernels.state import OBJECT_DIRECTION, OBJECT_ORIGIN
 
-IGNORE_HIT = 0
-ACCEPT_HIT = 1
-ACCEPT_HIT_AND_END_SEARCH = 2
+IGNORE_HIT = int(HitAction.IGNORE)
+ACCEPT_HIT = int(HitAction.ACCEPT)
+ACCEPT_HIT_AND_END_SEARCH = int(HitAction.ACCEPT_AND_END_SEARCH)
 
 
 @jit

@@ -224,8 +224,8 @@ def compile_program(function, kind: ProgramKind, attribute_size: int = MAX_ATTRI
     try:
         inner.compile((RECORD,))
         result = inner.overloads[(RECORD,)].signature.return_type
-        if kind is ProgramKind.ANY_HIT and not isinstance(result, (types.Integer, types.Boolean)):
-            text = f"an any-hit program returns IGNORE_HIT, ACCEPT_HIT or ACCEPT_HIT_AND_END_SEARCH, found {result}"
+        if kind is ProgramKind.ANY_HIT and not isinstance(result, (types.Integer, types.Boolean, types.IntEnumMember)):
+            text = f"an any-hit program returns a HitAction or a whole number, found {result}"
             raise ProgramError(f"{place}: {function.__name__}: {text}")
         wrapper = _any_hit_wrapper(inner) if kind is ProgramKind.ANY_HIT else _intersection_wrapper(inner)
         compiled = cfunc(types.int64(types.int64), nopython=True, error_model="numpy")(wrapper)
@@ -233,6 +233,8 @@ def compile_program(function, kind: ProgramKind, attribute_size: int = MAX_ATTRI
         raise
     except NumbaError as error:
         raise ProgramError(explain(error, function)) from error
+    except KeyError as error:  # how numba says that a record has no such field
+        raise ProgramError(_no_field(str(error.args[0]), function)) from error
     except Exception as error:  # numba lets some of its own slips through
         raise ProgramError(f"{place}: {function.__name__}: {type(error).__name__}: {error}") from error
     return compiled.address, compiled
@@ -269,15 +271,30 @@ def _place(function) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}"
 
 
+def _no_field(name: str, function) -> str:
+    line = _line_with(f".{name}", function)
+    there = ", ".join(CANDIDATE.names)
+    place = f"{function.__code__.co_filename}:{line}: {function.__name__}"
+    return f"{place}: the candidate has no field {name!r}: there are {there}"
+
+
+def _line_with(text: str, function) -> int:
+    """The first line of a function that holds a text, its ``def`` where none does."""
+    lines, first = inspect.getsourcelines(function)
+    return next((first + i for i, line in enumerate(lines) if text in line), first)
+
+
 def explain(error: NumbaError, function) -> str:
     """``FILE:LINE: name: what is wrong`` with the line itself, from numba's message, which is long."""
     code = function.__code__
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     line = code.co_firstlineno
     last = line + len(inspect.getsourcelines(function)[0])
-    for number in re.findall(r"\((\d+)\)\s*$", text, re.MULTILINE):
+    for number in re.findall(r"(?:\(|, line )(\d+)\)?:?\s*$", text, re.MULTILINE):
         if line <= int(number) <= last:
             line = int(number)
+    if unknown := re.search(r"NameError: name '(\w+)'", text):  # numba says no line
+        line = _line_with(unknown.group(1), function)
     own = re.search(r"\[[A-Z]+-\d+\][^\n]*|report_hit[^\n]*(?:takes|is)[^\n]*", text)
     wanted = ("Unknown attribute", "Cannot unify", "Invalid use", "No implementation", "Use of unsupported",
               "cannot determine", "Untyped global", "NameError", "not defined")  # fmt: skip

@@ -40,7 +40,7 @@ from rtviewer.session.opening import BlobDocument, open_document
 from rtviewer.session.raylog import check_ray_values
 from rtviewer.session.selecting import pick_selection, selection_bounds, with_box
 from rtviewer.session.state import BuildSettings, ImageSettings, Pick, RangeKind, Selection
-from rtviewer.shade import modes, palettes
+from rtviewer.shade import modes, palettes, shadings
 
 if TYPE_CHECKING:
     from rtviewer.io.bottom_level_files import BottomLevelFile
@@ -344,6 +344,19 @@ class Session(CopyCommands, LiveWork):
         if name not in palettes.PALETTES:
             return self._refuse(Refusal(f"no palette {name!r}: there are {', '.join(palettes.PALETTES)}"))
         self.store.replace(image=replace(self.state.image, palette=name))
+        return None
+
+    def set_shading(self, closest_hit: str | None = None, miss: str | None = None) -> Refusal | None:
+        """Choose the closest-hit and miss shading by name; None keeps what is there."""
+        image = self.state.image
+        for name, table, word in (
+            (closest_hit, shadings.CLOSEST_HIT, "closest-hit"),
+            (miss, shadings.MISS, "miss"),
+        ):
+            if name is not None and name not in table:
+                return self._refuse(Refusal(f"no {word} shading {name!r}: there are {', '.join(table)}"))
+        image = replace(image, closest_hit=closest_hit or image.closest_hit, miss=miss or image.miss)
+        self.store.replace(image=image)
         return None
 
     def set_range(self, kind: RangeKind | str, low: float = 0.0, high: float = 1.0) -> Refusal | None:

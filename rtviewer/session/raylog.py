@@ -261,12 +261,8 @@ def walk_pixel(
 
 
 def _log(world: World, batch: RayBatch, rays: RaySettings, profile: Profile, limit: int, **echo: Any) -> RayLog:
-    from rtviewer.trace.walk import walk
-
     require([*check_ray_flags(rays.ray_flags, profile), *check_ray_interval(rays.t_min, rays.t_max)], "ray")
-    walked: Walk = walk(
-        world.tlas, world.blas_table, batch, trace_settings(rays, world.scene), limit=limit, profile=profile
-    )
+    walked: Walk = world.dispatcher(profile).walk(batch, trace_settings(rays, world.scene), limit=limit)
     counts = walked.result.counters
     return RayLog(
         world,

@@ -63,6 +63,9 @@ class ImageSettings:
     range_kind: RangeKind = RangeKind.AUTOMATIC
     range_low: float = 0.0
     range_high: float = 1.0
+    closest_hit: str = "lambert"
+    """Names of ``shade.shadings``: what mode ``shaded`` runs; likewise ``miss``."""
+    miss: str = "sky"
 
 
 @dataclass(frozen=True)

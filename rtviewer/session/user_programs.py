@@ -4,7 +4,7 @@
 
     @rt.any_hit_program
     def stripes(candidate):
-        return rt.IGNORE_HIT if candidate.primitive_index % 3 == 0 else rt.ACCEPT_HIT
+        return rt.HitAction.IGNORE if candidate.primitive_index % 3 == 0 else rt.HitAction.ACCEPT
 
 ``scenes/programs/programs.py`` is a worked example; the record is ``kernels.candidate_block.CANDIDATE``.
 """

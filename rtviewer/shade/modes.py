@@ -16,9 +16,10 @@ from rtviewer.dxr.flags import GeometryFlag, HitKind, InstanceFlag
 from rtviewer.dxr.rules import Opacity, effective_opacity
 from rtviewer.dxr.verdicts import COUNTER_MEANINGS, Counter
 from rtviewer.errors import RtviewerError
+from rtviewer.shade import shadings
 from rtviewer.shade.heatmap import NO_VALUE, heatmap, value_range
 from rtviewer.shade.legend import Legend, scale_legend
-from rtviewer.shade.palettes import encode_srgb, index_colours, surface_colours
+from rtviewer.shade.palettes import index_colours
 from rtviewer.shade.picture import Picture
 
 Colour = tuple[int, int, int]
@@ -29,10 +30,6 @@ BACK: Colour = (240, 152, 56)
 PROCEDURAL: Colour = (150, 200, 90)
 OPAQUE: Colour = (74, 144, 217)
 NON_OPAQUE: Colour = (245, 205, 80)
-
-SKY_LOW = np.array([0.62, 0.66, 0.72], np.float32)
-SKY_HIGH = np.array([0.16, 0.26, 0.44], np.float32)
-AMBIENT = 0.12
 
 
 @dataclass(frozen=True)
@@ -127,17 +124,8 @@ def _repeated(rgba: NDArray[np.uint8], picture: Picture) -> NDArray[np.uint8]:
 
 
 def _shaded(picture: Picture) -> NDArray[np.uint8]:
-    """White light from the eye (Lambert) on a tint per geometry, front and back alike; a sky where nothing is hit."""
-    _, direction = picture.rays
-    colours = np.empty((*picture.hit.shape, 3), np.uint8)
-    hit = picture.hit
-    facing = np.abs(np.einsum("ni,ni->n", picture.normals[hit], direction[hit]))
-    light = (AMBIENT + (1 - AMBIENT) * facing)[:, None].astype(np.float32)
-    colours[hit] = encode_srgb(surface_colours(picture.surface_index[hit]) * light)
-    upward = direction[~hit] @ picture.camera.basis()[1].astype(np.float32)
-    share = np.clip(0.5 + 0.9 * upward, 0, 1)[:, None]
-    colours[~hit] = encode_srgb(SKY_LOW + (SKY_HIGH - SKY_LOW) * share)
-    return colours
+    """The picture's closest-hit and miss shadings."""
+    return shadings.run(picture, picture.closest_hit, picture.miss)
 
 
 def _normal(picture: Picture) -> NDArray[np.uint8]:
@@ -210,7 +198,7 @@ def _heat(name: str, label: str, tooltip: str, *counters: Counter) -> Mode:
 
 _ROWS: tuple[Mode, ...] = (
     Mode(
-        "shaded", "Shaded", "Lit from the eye, one soft tint a geometry", "attribute", colours=_shaded,
+        "shaded", "Shaded", "The closest-hit and miss shadings of the programs", "attribute", colours=_shaded,
         shows_misses=True,
     ),
     Mode(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rtviewer.accel.structure import Structure
 from rtviewer.dxr.flags import InstanceFlag, RayFlag
 from rtviewer.dxr.programs import IntersectionChoice
+from rtviewer.dxr.rules import runs_closest_hit
 from rtviewer.scene.camera import Camera
 from rtviewer.scene.scene import Scene
 from rtviewer.shade.normals import HitPlaces, world_normals
@@ -52,6 +53,20 @@ class Picture:
     hit_group_index: NDArray[np.int64]
     invalid: NDArray[np.bool_]
     counters: NDArray[np.int32] | None
+    closest_hit: str = "lambert"
+    """Names of the shadings (``shadings``) that stand for the closest-hit and the miss shader."""
+    miss: str = "sky"
+
+    @cached_property
+    def has_closest_hit(self) -> NDArray[np.bool_]:
+        """(rows, columns) bool: whether a closest-hit shader runs for the hit; False where missed."""
+        table = self.scene.hit_groups
+        runs: NDArray[np.bool_] = self.hit & runs_closest_hit(self.ray_flags, True)
+        if table is None or not table.records or not runs.any():
+            return runs
+        has = np.array([runs_closest_hit(self.ray_flags, record.closest_hit) for record in table.records])
+        place = np.minimum(np.maximum(self.hit_group_index, 0), len(has) - 1) * (1 if table.stride else 0)
+        return np.asarray(runs & has[place], np.bool_)
 
     @cached_property
     def rays(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

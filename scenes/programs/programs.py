@@ -14,8 +14,8 @@ knows. It may read, all of section 6.9 of the DXR rules:
     object_to_world[3, 4] the instance's transform,
     aabb[6]               of a procedural primitive, in object space: minimum, then maximum.
 
-An any-hit program returns rt.IGNORE_HIT, rt.ACCEPT_HIT or rt.ACCEPT_HIT_AND_END_SEARCH. An intersection program calls
-rt.report_hit(candidate, t, kind, attributes), as often as it likes; it tells whether the hit was accepted.
+An any-hit program returns a member of rt.HitAction: IGNORE, ACCEPT or ACCEPT_AND_END_SEARCH. An intersection program
+calls rt.report_hit(candidate, t, kind, attributes) as often as it likes; it tells whether the hit was accepted.
 """
 
 import math
@@ -36,8 +36,8 @@ def stripes(candidate):
     z = candidate.object_ray_origin[2] + t * candidate.object_ray_direction[2]
     turn = math.atan2(z, x) / math.pi * STRIPES
     if math.floor(turn) % 2 == 1:
-        return rt.IGNORE_HIT
-    return rt.ACCEPT_HIT
+        return rt.HitAction.IGNORE
+    return rt.HitAction.ACCEPT
 
 
 @rt.intersection_program

@@ -67,7 +67,7 @@ class ProgramName(Parameter):
         if text.isdecimal() and int(text) in set(self.kind):
             return self.kind(int(text))
         own = str(value).strip().removeprefix(USER_PREFIX)
-        if own.isidentifier() and ctx is not None and ctx.params.get("programs"):
+        if own.isidentifier() and ctx is not None and isinstance(ctx.params.get("programs"), str):
             return own
         names = ", ".join(f"{p.name.lower()} ({p.value})" for p in self.kind)
         return self.fail(f"{value!r} is no program: use one of {names}", param, ctx)

@@ -44,6 +44,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "dxr.profile": ("Profile", "Tier"),
     "dxr.programs": (
         "AnyHitProgram", "HitAction", "IntersectionProgram", "ProgramTable", "any_hit_program", "intersection_program",
+        "report_hit", "trace_ray",
     ),
     "dxr.raw_descs": (
         "AabbsDesc", "BuildDesc", "BuildInputs", "GeometryDesc", "GpuVirtualAddressAndStride", "InstanceDesc",
@@ -56,7 +57,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "SceneError", "StructureError", "Violation",
     ),
     "io.registry": ("load_scene",),
-    "kernels.user_programs": ("report_hit", "trace_ray"),
     "scene.camera": ("Camera",),
     "scene.material": ("AlphaTexture", "Material", "Wrap"),
     "scene.scene": ("Instance", "Scene"),

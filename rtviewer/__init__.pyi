@@ -38,6 +38,8 @@ from rtviewer.dxr.programs import (
     ProgramTable,
     any_hit_program,
     intersection_program,
+    report_hit,
+    trace_ray,
 )
 from rtviewer.dxr.raw_descs import (
     AabbsDesc,
@@ -65,7 +67,6 @@ from rtviewer.errors import (
     Violation,
 )
 from rtviewer.io.registry import load_scene
-from rtviewer.kernels.user_programs import report_hit, trace_ray
 from rtviewer.scene.camera import Camera
 from rtviewer.scene.material import AlphaTexture, Material, Wrap
 from rtviewer.scene.scene import Instance, Scene

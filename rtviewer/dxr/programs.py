@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rtviewer.dxr.limits import (
     MAX_ATTRIBUTE_SIZE_IN_BYTES,
@@ -121,6 +121,23 @@ def intersection_program(function: Function) -> Function:
     """Mark a function of a user's file as an intersection program: it takes a candidate and calls ``report_hit``."""
     setattr(function, MARK, ProgramKind.INTERSECTION)
     return function
+
+
+NO_TRACE = "[TRAV-6] TraceRay may not be called from an any-hit or intersection program"
+
+
+def report_hit(candidate: Any, t: float, kind: int, attributes: tuple[float, ...] = ()) -> bool:
+    """ReportHit: whether the hit was accepted (PROC-2). For a user's intersection programs, where it is compiled.
+
+    ``t`` is float32 for the tracer; ``kind`` 0 to 127 (HK-1); ``attributes`` up to eight numbers, as many as the file
+    declares bytes for (LIM-5), of which results keep the first two. Once the search has ended it does nothing (PROC-4).
+    """
+    raise ProgramError("report_hit works inside a compiled intersection program only")
+
+
+def trace_ray(*arguments: Any) -> None:
+    """TraceRay is allowed in ray generation, closest hit and miss only: a program that calls it is refused (TRAV-6)."""
+    raise ProgramError(NO_TRACE)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from numba.extending import intrinsic, overload
 from numba.np.numpy_support import from_dtype
 
 from rtviewer.dxr.limits import MAX_ATTRIBUTE_SIZE_IN_BYTES, MAX_HIT_KIND
-from rtviewer.dxr.programs import ProgramKind
+from rtviewer.dxr.programs import NO_TRACE, ProgramKind, report_hit, trace_ray
 from rtviewer.errors import ProgramError
 from rtviewer.kernels import jit
 from rtviewer.kernels.candidate_block import (
@@ -113,23 +113,6 @@ def _report(block, t, kind):
 
 
 # --- what programs may call ---------------------------------------------------------------------------------------
-
-
-def report_hit(candidate, t, kind, attributes=()):
-    """ReportHit: whether the hit was accepted (PROC-2). For intersection programs only.
-
-    ``t`` is float32 for the tracer; ``kind`` 0 to 127 (HK-1); ``attributes`` a tuple of up to eight numbers (LIM-5), of
-    which results keep the first two.
-    """
-    raise ProgramError("report_hit works inside a compiled intersection program only")
-
-
-def trace_ray(*arguments):
-    """TraceRay is allowed in ray generation, closest hit and miss only (TRAV-6): a program that calls it is refused."""
-    raise ProgramError(NO_TRACE)
-
-
-NO_TRACE = "[TRAV-6] TraceRay may not be called from an any-hit or intersection program"
 
 
 @overload(trace_ray)

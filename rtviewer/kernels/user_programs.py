@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import linecache
 import re
-import threading
 from pathlib import Path
 
 import numba
@@ -52,10 +51,23 @@ from rtviewer.kernels.hit_groups import intersection_program, record_of
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64, store_f32, store_i32, store_i64
 from rtviewer.kernels.state import ENDED, FAULT_HIT_KIND, T_CURRENT
 
-RECORD = from_dtype(CANDIDATE)
 LARGEST_KIND = MAX_HIT_KIND
-_declared = threading.local()
-"""``size``: bytes of attributes that the file being compiled on this thread declares."""
+
+
+def record_type(attribute_size: int):
+    """The candidate's type in a file that declares so many bytes of attributes: as many bytes longer.
+
+    numba compiles a call once for each set of types, so every file is judged by its own declaration (LIM-5).
+    """
+    fields = CANDIDATE.fields
+    layout = {
+        "names": list(CANDIDATE.names),
+        "formats": [fields[name][0] for name in CANDIDATE.names],
+        "offsets": [fields[name][1] for name in CANDIDATE.names],
+        "itemsize": CANDIDATE.itemsize + attribute_size,
+    }
+    return from_dtype(np.dtype(layout))
+
 
 # --- where reports arrive -----------------------------------------------------------------------------------------
 
@@ -164,7 +176,7 @@ def _report_hit(candidate, t, kind, attributes=()):
     given = types.Tuple(()) if isinstance(attributes, types.Omitted) or attributes == () else attributes
     if not isinstance(given, types.BaseTuple) or not all(isinstance(k, (types.Float, types.Integer)) for k in given):
         raise TypingError("report_hit: attributes is a tuple of numbers")
-    most, size = getattr(_declared, "size", MAX_ATTRIBUTE_SIZE_IN_BYTES), 4 * len(given)
+    most, size = candidate.size - CANDIDATE.itemsize, 4 * len(given)
     if size > most:
         text = f"{size} bytes of attributes where MAX_ATTRIBUTE_SIZE_IN_BYTES is {most}"
         raise TypingError(f"[LIM-5] {text} (it may be declared up to {MAX_ATTRIBUTE_SIZE_IN_BYTES})")
@@ -187,12 +199,15 @@ def _report_hit(candidate, t, kind, attributes=()):
 # --- compiling ----------------------------------------------------------------------------------------------------
 
 
-@intrinsic
-def _pointer(typing_context, address):
-    def generate(context, builder, signature, arguments):
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+def _pointer_to(record):
+    @intrinsic
+    def pointer(typing_context, address):
+        def generate(context, builder, signature, arguments):
+            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-    return types.CPointer(RECORD)(types.int64), generate
+        return types.CPointer(record)(types.int64), generate
+
+    return pointer
 
 
 def compile_program(function, kind: ProgramKind, attribute_size: int = MAX_ATTRIBUTE_SIZE_IN_BYTES):
@@ -203,14 +218,16 @@ def compile_program(function, kind: ProgramKind, attribute_size: int = MAX_ATTRI
     """
     inner = numba.njit(nogil=True, error_model="numpy", boundscheck=True)(function)
     place = _place(function)
-    _declared.size = attribute_size
+    record = record_type(attribute_size)
     try:
-        inner.compile((RECORD,))
-        result = inner.overloads[(RECORD,)].signature.return_type
+        inner.compile((record,))
+        result = inner.overloads[(record,)].signature.return_type
         if kind is ProgramKind.ANY_HIT and not isinstance(result, (types.Integer, types.Boolean, types.IntEnumMember)):
             text = f"an any-hit program returns a HitAction or a whole number, found {result}"
             raise ProgramError(f"{place}: {function.__name__}: {text}")
-        wrapper = _any_hit_wrapper(inner) if kind is ProgramKind.ANY_HIT else _intersection_wrapper(inner)
+        wrapper = (
+            _any_hit_wrapper(inner, record) if kind is ProgramKind.ANY_HIT else _intersection_wrapper(inner, record)
+        )
         compiled = cfunc(types.int64(types.int64), nopython=True, error_model="numpy")(wrapper)
     except ProgramError:
         raise
@@ -223,9 +240,11 @@ def compile_program(function, kind: ProgramKind, attribute_size: int = MAX_ATTRI
     return compiled.address, compiled
 
 
-def _any_hit_wrapper(inner):
+def _any_hit_wrapper(inner, record):
+    pointer = _pointer_to(record)
+
     def call(address):
-        candidate = carray(_pointer(address), (1,))[0]
+        candidate = carray(pointer(address), (1,))[0]
         action = np.int64(RAISED)
         try:
             action = np.int64(inner(candidate))
@@ -236,9 +255,11 @@ def _any_hit_wrapper(inner):
     return call
 
 
-def _intersection_wrapper(inner):
+def _intersection_wrapper(inner, record):
+    pointer = _pointer_to(record)
+
     def call(address):
-        candidate = carray(_pointer(address), (1,))[0]
+        candidate = carray(pointer(address), (1,))[0]
         done = np.int64(0)
         try:
             inner(candidate)

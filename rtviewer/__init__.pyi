@@ -32,7 +32,16 @@ from rtviewer.dxr.flags import (
 )
 from rtviewer.dxr.formats import IndexFormat, VertexFormat
 from rtviewer.dxr.profile import Profile, Tier
-from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.programs import (
+    AnyHitProgram,
+    HitAction,
+    IntersectionProgram,
+    ProgramTable,
+    any_hit_program,
+    intersection_program,
+    report_hit,
+    trace_ray,
+)
 from rtviewer.dxr.raw_descs import (
     AabbsDesc,
     BuildDesc,
@@ -60,11 +69,13 @@ from rtviewer.errors import (
 )
 from rtviewer.io.registry import load_scene
 from rtviewer.scene.camera import Camera
+from rtviewer.scene.material import AlphaTexture, Material, Wrap
 from rtviewer.scene.scene import Instance, Scene
 from rtviewer.session.api import build, open_world
 from rtviewer.session.document import World
 from rtviewer.session.image import ImageBuffer
 from rtviewer.session.raylog import LogRow, RayLog
+from rtviewer.session.user_programs import load_programs
 from rtviewer.trace.dispatch import Dispatcher
 from rtviewer.trace.query import RayQuery
 from rtviewer.trace.request import Hits, RayBatch, TraceResult, TraceSettings
@@ -75,6 +86,7 @@ __all__ = [
     "AabbsDesc",
     "AabbsGeometry",
     "AccelerationStructureType",
+    "AlphaTexture",
     "AnyHitProgram",
     "BlasInputs",
     "BlobDescription",
@@ -101,6 +113,7 @@ __all__ = [
     "GeometryType",
     "GpuVirtualAddressAndStride",
     "HeapType",
+    "HitAction",
     "HitGroup",
     "HitGroupTable",
     "HitGroupType",
@@ -115,12 +128,14 @@ __all__ = [
     "InvalidInputError",
     "InvariantError",
     "LogRow",
+    "Material",
     "PipelineFlag",
     "PostbuildInfoDesc",
     "PostbuildInfoType",
     "PrebuildInfo",
     "Profile",
     "ProgramError",
+    "ProgramTable",
     "RayBatch",
     "RayFlag",
     "RayLog",
@@ -141,6 +156,8 @@ __all__ = [
     "VertexFormat",
     "Violation",
     "World",
+    "Wrap",
+    "any_hit_program",
     "build",
     "check_driver_matching_identifier",
     "clone",
@@ -151,9 +168,13 @@ __all__ = [
     "describe_blob",
     "deserialize",
     "instance_desc_array",
+    "intersection_program",
+    "load_programs",
     "load_scene",
     "open_world",
     "read_decode",
+    "report_hit",
     "serialize",
     "serialized_size",
+    "trace_ray",
 ]

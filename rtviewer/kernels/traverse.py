@@ -18,14 +18,6 @@ import numpy as np
 
 from rtviewer.kernels import inline_jit, jit
 from rtviewer.kernels.batch import are_arguments_alike, begin_ray, finish_ray, set_arguments
-from rtviewer.kernels.candidates import (
-    axis_offset,
-    fill_pack,
-    test_box_leaf,
-    test_met_triangles,
-    test_triangle_leaf,
-    used_lanes,
-)
 from rtviewer.kernels.constants import (
     COUNT_BLAS_NODES_VISITED,
     COUNT_BOX_HITS,
@@ -67,6 +59,7 @@ from rtviewer.kernels.constants import (
 from rtviewer.kernels.culling import effective_opacity, is_mask_excluded, is_type_skipped
 from rtviewer.kernels.events import INSTANCE_REASON_OF, add_event, count, count_most, count_reason
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, noinline, store_f32, store_i32, store_i64
+from rtviewer.kernels.procedurals import test_box_leaf
 from rtviewer.kernels.ray_box import WIDEN
 from rtviewer.kernels.ray_setup import is_usual, octant_of, set_shear, set_slab
 from rtviewer.kernels.state import (
@@ -126,6 +119,7 @@ from rtviewer.kernels.state import (
     WORLD_ONLY_LEAF,
     WORLD_REACH,
 )
+from rtviewer.kernels.triangles import axis_offset, fill_pack, test_met_triangles, test_triangle_leaf, used_lanes
 from rtviewer.kernels.vector import boxes, triangles, visit
 from rtviewer.kernels.vector_portable import NONE, UNORDERED
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rtviewer.dxr.flags import GeometryFlag, GeometryType, InstanceFlag
+from rtviewer.dxr.programs import program_name
 from rtviewer.dxr.rules import Opacity, effective_opacity
 from rtviewer.dxr.verdicts import VERDICTS, EventKind, Verdict
 from rtviewer.session.document import TOP_LEVEL
@@ -58,11 +59,15 @@ def rule_of(log: RayLog, index: int) -> str:
         return "INST-8"
     if kind is EventKind.NODE_ENTERED:
         return "TRI-7"
+    if kind is EventKind.REPEATED:
+        return "PROC-8" if is_procedural(log, index) else "AH-7"
     if _acts_opaque(log, index):
         return "OPQ-5"
     if is_procedural(log, index):
         if verdict in (Verdict.NONE, Verdict.MISSED):
             return "PROC-1"
+        if kind is EventKind.REPORT and math.isnan(float(event["t"])):
+            return "PROC-7"
         if verdict in (Verdict.AT_OR_BEFORE_T_MIN, Verdict.AT_OR_BEYOND_CURRENT_END):
             return "PROC-2"
         if verdict is Verdict.CULLED_OPAQUE or verdict is Verdict.CULLED_NON_OPAQUE:
@@ -78,6 +83,9 @@ def sentence(log: RayLog, index: int, structure: int, box: int) -> str:
         return _node(log, index, box)
     if kind in (EventKind.INSTANCE_ENTERED, EventKind.INSTANCE_SKIPPED):
         return f"instance {int(event['instance'])}: {_instance(log, index)}"
+    if kind is EventKind.REPEATED:
+        again = "its intersection program runs" if is_procedural(log, index) else "any-hit may be called"
+        return f"{_primitive(log, index)}: {again} once more, by the switch that repeats calls"
     what = "report of" if kind is EventKind.REPORT else "candidate"
     return f"{what} {_primitive(log, index)}: {_candidate(log, index)}"
 
@@ -160,6 +168,8 @@ def _candidate(log: RayLog, index: int) -> str:
         return f"seen from behind at t = {t} and the ray has CULL_BACK_FACING_TRIANGLES"
     if verdict is Verdict.FRONT_FACE_CULLED:
         return f"seen from the front at t = {t} and the ray has CULL_FRONT_FACING_TRIANGLES"
+    if verdict is Verdict.AT_OR_BEFORE_T_MIN and math.isnan(float(event["t"])):
+        return "t is NaN, which is never inside the interval"
     if verdict is Verdict.AT_OR_BEFORE_T_MIN:
         return f"t = {t} is {'before' if procedural else 'at or before'} TMin {number(log.rays.t_min)}"
     if verdict is Verdict.AT_OR_BEYOND_CURRENT_END:
@@ -172,7 +182,7 @@ def _candidate(log: RayLog, index: int) -> str:
         ends = ", and ACCEPT_FIRST_HIT_AND_END_SEARCH ends the search"
         return f"t = {t}, {NO_ANY_HIT}; committed" + (ends if verdict is Verdict.FIRST_HIT_ENDED_SEARCH else "")
     record = record_of(log.world, log.rays, int(event["instance"]), int(event["geometry"]))
-    program = record.any_hit if record is not None else log.rays.any_hit.name
+    program = record.any_hit if record is not None else program_name(log.rays.any_hit)
     return f"t = {t}, " + OF_HITS[verdict].format(program=program)
 
 

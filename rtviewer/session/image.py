@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from rtviewer.dxr.counters import X_RAY_COUNTERS, XRayCounter
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
+from rtviewer.dxr.programs import ProgramKind
 from rtviewer.dxr.rules import check_ray_flags, check_ray_interval, require
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import CancelledError, InvalidInputError, RtviewerError
@@ -279,16 +280,22 @@ def _tiles(request: ImageRequest, step: int) -> list[tuple[int, int]]:
 
 
 def trace_settings(rays: RaySettings, scene: Scene | None = None) -> TraceSettings:
-    """The settings of the pane as the dispatch takes them, with the scene's hit groups when it is given."""
+    """The settings of the pane as the dispatch takes them, with the scene's hit groups when it is given.
+
+    Raises ProgramError where a user's program is named that is not loaded.
+    """
+    programs = rays.programs
     return TraceSettings(
         ray_flags=rays.ray_flags,
         mask=rays.mask,
-        any_hit=int(rays.any_hit),
-        intersection=int(rays.intersection),
+        any_hit=programs.number(ProgramKind.ANY_HIT, rays.any_hit),
+        intersection=programs.number(ProgramKind.INTERSECTION, rays.intersection),
         ray_contribution=rays.ray_contribution,
         multiplier=rays.multiplier,
         miss_index=rays.miss_index,
         hit_groups=scene.hit_groups if scene is not None else None,
+        programs=programs,
+        repeat_calls=rays.repeat_calls,
     )
 
 
@@ -461,6 +468,5 @@ def trace_image(
 
 def shade_image(buffer: ImageBuffer, settings: ImageSettings) -> Shaded:
     """Colour an image by mode, palette and range. Any thread may. RtviewerError when its counters are missing."""
-    return shade(
-        buffer.picture(), settings.mode, settings.palette, settings.range_kind, settings.range_low, settings.range_high
-    )
+    picture = replace(buffer.picture(), closest_hit=settings.closest_hit, miss=settings.miss)
+    return shade(picture, settings.mode, settings.palette, settings.range_kind, settings.range_low, settings.range_high)

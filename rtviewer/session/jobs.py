@@ -28,6 +28,7 @@ class Lane(StrEnum):
     PICK = "pick"
     COPY = "copy"
     KERNELS = "kernels"
+    PROGRAMS = "programs"
 
 
 def default_threads() -> int:

@@ -34,6 +34,7 @@ EVENT_WORDS = {
     EventKind.INSTANCE_SKIPPED: "instance skipped",
     EventKind.CANDIDATE: "candidate",
     EventKind.REPORT: "report",
+    EventKind.REPEATED: "call repeated",
 }
 _FAMILY_OF_VERDICT = [VERDICTS[verdict].family for verdict in Verdict]
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
@@ -54,7 +55,7 @@ def place(row: LogRow) -> str:
     outer = "TLAS" if row.level == 0 else f"instance {row.instance}"
     if row.kind in (EventKind.INSTANCE_ENTERED, EventKind.INSTANCE_SKIPPED):
         return f"instance {row.instance}"
-    if row.is_candidate:
+    if row.is_candidate or row.kind is EventKind.REPEATED:
         return f"{outer} · {row.geometry}:{row.primitive}"
     return f"{outer} · node {row.box}" if row.box >= 0 else outer
 

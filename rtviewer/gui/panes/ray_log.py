@@ -19,7 +19,7 @@ from rtviewer.session.raylog import RayLog, hit_kind_text
 
 KIND_CHOICES = (
     ("All events", frozenset(EventKind)),
-    ("Candidates", frozenset((EventKind.CANDIDATE, EventKind.REPORT))),
+    ("Candidates", frozenset((EventKind.CANDIDATE, EventKind.REPORT, EventKind.REPEATED))),
     ("Instances and candidates", frozenset(EventKind) - {EventKind.NODE_ENTERED, EventKind.NODE_SKIPPED}),
     ("Nodes", frozenset((EventKind.NODE_ENTERED, EventKind.NODE_SKIPPED))),
 )

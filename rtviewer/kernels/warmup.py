@@ -72,8 +72,7 @@ def _builder() -> None:
 def _tracer(counting: bool, logging: bool) -> None:
     from rtviewer.kernels.traverse import trace_rays
 
-    world, batch, log, walk = (
-        np.zeros(size, np.uint8).ctypes.data
-        for size in (state.WORLD_SIZE, state.BATCH_SIZE, state.LOG_SIZE, state.WALK_SIZE)
-    )
+    sizes = (state.WORLD_SIZE, state.BATCH_SIZE, state.LOG_SIZE, state.WALK_SIZE)
+    blocks = [np.zeros(size, np.uint8) for size in sizes]
+    world, batch, log, walk = (block.ctypes.data for block in blocks)
     trace_rays(world, batch, 0 if counting else None, log if logging else None, walk, 0, 0)

@@ -70,9 +70,16 @@ def _builder() -> None:
 
 
 def _tracer(counting: bool, logging: bool) -> None:
+    from rtviewer.kernels import part_library
     from rtviewer.kernels.traverse import trace_rays
 
     sizes = (state.WORLD_SIZE, state.BATCH_SIZE, state.LOG_SIZE, state.WALK_SIZE)
     blocks = [np.zeros(size, np.uint8) for size in sizes]
     world, batch, log, walk = (block.ctypes.data for block in blocks)
+    kind = part_library.LOGGING if logging else part_library.COUNTING if counting else part_library.PLAIN
+    for part in (part_library.LEAVES[kind], part_library.OFFERS[kind]):
+        part_library.address_of(part)
+    if kind == part_library.PLAIN:
+        part_library.address_of(part_library.plain_triangles)
+        part_library.address_of(part_library.plain_indexed)
     trace_rays(world, batch, 0 if counting else None, log if logging else None, walk, 0, 0)

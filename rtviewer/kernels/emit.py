@@ -50,3 +50,93 @@ def smaller(builder, a, b):
 def mask(builder, condition):
     """A vector of conditions as bits of a uint32, lane 0 lowest."""
     return builder.zext(builder.bitcast(condition, ir.IntType(condition.type.count)), INT32)
+
+
+def absolute(builder, value):
+    """|value| of float32 lanes, NaNs included: the sign bit is cleared."""
+    kind = value.type
+    whole = ir.VectorType(INT32, kind.count)
+    return builder.bitcast(builder.and_(builder.bitcast(value, whole), constant(whole, 0x7FFFFFFF)), kind)
+
+
+def reduce(builder, value, choose):
+    """One scalar of all lanes of a vector; ``choose`` is ``larger`` or ``smaller``. The number of lanes is even."""
+    count = value.type.count
+    while count > 1:
+        count //= 2
+        halves = [
+            builder.shuffle_vector(
+                value, value, ir.Constant(ir.VectorType(INT32, count), list(range(first, first + count)))
+            )
+            for first in (0, count)
+        ]
+        value = choose(builder, *halves)
+    return builder.extract_element(value, ir.Constant(INT32, 0))
+
+
+def lanes(builder, bits, count):
+    """The low ``count`` bits of an integer as a vector of conditions, lane 0 lowest."""
+    return builder.bitcast(builder.trunc(bits, ir.IntType(count)), ir.VectorType(BOOL, count))
+
+
+def store_where(builder, condition, value, address, offset):
+    """Store the lanes where the condition holds; the others keep what is there. Both parts of memory are touched."""
+    store(builder, builder.select(condition, value, load(builder, address, offset, value.type)), address, offset)
+
+
+class Loop:
+    """A loop over the set bits of a mask, lowest first, or over a count down to nothing; values carried in phis.
+
+    ``with Loop(builder, mask, [start values]) as loop``: ``loop.lane`` is the bit's index (int32), ``loop.carried`` the
+    values; ``loop.next`` lists what they become. ``loop.results`` is what they are after the last round.
+    """
+
+    def __init__(self, builder, bits, carried=()):
+        self.builder = builder
+        self.start = list(carried)
+        self.bits = bits
+
+    def __enter__(self):
+        builder = self.builder
+        before, function = builder.block, builder.function
+        self.head = function.append_basic_block("bits")
+        body, self.after = function.append_basic_block("bit"), function.append_basic_block("done")
+        builder.branch(self.head)
+        builder.position_at_end(self.head)
+        self.left = builder.phi(self.bits.type)
+        self.left.add_incoming(self.bits, before)
+        self.carried = [builder.phi(value.type) for value in self.start]
+        for phi, value in zip(self.carried, self.start, strict=True):
+            phi.add_incoming(value, before)
+        zero = ir.Constant(self.bits.type, 0)
+        builder.cbranch(builder.icmp_unsigned("!=", self.left, zero), body, self.after)
+        builder.position_at_end(body)
+        self.lane = builder.cttz(self.left, ir.Constant(BOOL, 1))
+        self.next = list(self.carried)
+        self.results = self.carried
+        return self
+
+    def __exit__(self, kind, error, trace):
+        builder = self.builder
+        less = builder.sub(self.left, ir.Constant(self.bits.type, 1))
+        self.left.add_incoming(builder.and_(self.left, less), builder.block)
+        for phi, value in zip(self.carried, self.next, strict=True):
+            phi.add_incoming(value, builder.block)
+        builder.branch(self.head)
+        builder.position_at_end(self.after)
+
+
+def when(builder, condition, then, otherwise):
+    """The value of ``then()`` where the one condition holds, else ``otherwise``; its code is jumped over."""
+    before = builder.block
+    inside, after = builder.function.append_basic_block("then"), builder.function.append_basic_block("after")
+    builder.cbranch(condition, inside, after)
+    builder.position_at_end(inside)
+    value = then()
+    ended = builder.block
+    builder.branch(after)
+    builder.position_at_end(after)
+    result = builder.phi(value.type)
+    result.add_incoming(value, ended)
+    result.add_incoming(otherwise, before)
+    return result

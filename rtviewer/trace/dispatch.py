@@ -24,6 +24,7 @@ from rtviewer.dxr.rules import check_ray_flags, require
 from rtviewer.dxr.shader_table import hit_group_index
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import InvalidInputError, violation
+from rtviewer.trace.packets import PacketRules, choose_packets, only_hit_or_miss, trace_in_packets
 from rtviewer.trace.request import EVENT, Hits, RayBatch, TraceResult, TraceSettings, Walk
 
 if TYPE_CHECKING:
@@ -184,6 +185,10 @@ class Dispatcher:
 
         count = len(rays)
         arguments = self._arguments(settings, count, inline=decisions is not None)
+        if not counters and log is None and decisions is None:
+            packed = self._in_packets(rays, arguments, settings)
+            if packed is not None:
+                return packed, np.zeros(0, np.int64)
         invalid, skip = _invalid_rays(rays)
         prepared = Rays(
             _rows(rays.origin, (count, 3)), _rows(rays.direction, (count, 3)),
@@ -211,7 +216,23 @@ class Dispatcher:
         )  # fmt: skip
         seconds = time.perf_counter() - start
         _raise_faults(found.fault)
-        return TraceResult(self._hits(found, invalid, settings), counted, settings, seconds), found.log_end
+        hits = self._hits(found, invalid, settings)
+        if settings.hit_only:
+            hits = only_hit_or_miss(hits, prepared.t_max)
+        return TraceResult(hits, counted, settings, seconds), found.log_end
+
+    @cached_property
+    def _packet_rules(self) -> PacketRules:
+        return PacketRules(self.tlas, self._used)
+
+    def _in_packets(self, rays: RayBatch, arguments: Arguments, settings: TraceSettings) -> TraceResult | None:
+        """The result by packets of rays (``trace.packets``); None where they may not be used or are no faster."""
+        single = choose_packets(self._packet_rules, len(rays), arguments, settings)
+        if single is None:
+            return None
+        world, identities = self._world[0].copy(), (self._instance_id, self._contribution)
+        hits, seconds = trace_in_packets(rays, single, world, identities, self.stack_size, hit_only=settings.hit_only)
+        return TraceResult(hits, None, settings, seconds)
 
     def _arguments(self, settings: TraceSettings, count: int, *, inline: bool) -> Arguments:
         from rtviewer.kernels.traverse import Arguments

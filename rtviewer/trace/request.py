@@ -59,6 +59,8 @@ class TraceSettings:
     ``any_hit`` and ``intersection`` are program numbers (``dxr.programs``); ``report_t`` is what
     IntersectionProgram.REPORT_T reports. The next three are TraceRay's shader-table arguments (HG-1, HG-2).
     ``hit_groups``: the table that they index; None where every geometry has all shaders.
+    ``hit_only``: only whether something was hit is wanted, as of shadow rays: of a hit, too, all columns of Hits but
+    ``hit`` and ``invalid`` say what they say of a miss.
     """
 
     ray_flags: PerRayU32 | RayFlag = RayFlag.NONE
@@ -71,6 +73,7 @@ class TraceSettings:
     miss_index: PerRayU32 = 0
     pipeline_flags: PipelineFlag = PipelineFlag.NONE
     hit_groups: HitGroupTable | None = None
+    hit_only: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,104 @@
+"""Where things stand in the block of a packet of 16 rays: byte offsets, as ``state`` for one ray.
+
+Everything that is said of rays is a vector of 16 lanes of 32 bits (64 bytes) unless said otherwise.
+"""
+
+from __future__ import annotations
+
+from rtviewer.kernels.state import ENTRY_SIZE as ENTRY_SIZE
+
+LANES = 16
+VECTOR = 64
+
+# A space: the rays as seen by one level, and what box and triangle tests make of them.
+SPACE_ORIGIN = 0
+SPACE_DIRECTION = 192
+SPACE_LOW = 384
+"""Origins for low planes, moved outward (``ray_box``); likewise the next for high planes."""
+SPACE_HIGH = 576
+SPACE_RECIPROCAL = 768
+SPACE_CLASS = 960
+"""int32, see CLASS_*: rays walk together when theirs is the same."""
+SPACE_NEAR = 1024
+"""Of the rays that walk together: origins for the planes met first, for the others, the shear."""
+SPACE_FAR = 1216
+SPACE_SHEAR = 1408
+"""Origin along kx, ky, kz; Sx, Sy, Sz."""
+SPACE_BOUNDS = 1792
+"""12 float32: per axis least and greatest reciprocal, the near and far origins that bound all others."""
+SPACE_SIZE = 1856
+
+CLASS_KZ = 3
+"""Bits 0 to 2: components that are positive or zero, as octants are numbered; from this bit on kz."""
+CLASS_HUGE = 32
+"""The origin is so far out that the shear has to be scaled."""
+CLASS_TOP = 7
+CLASS_BOTTOM = 63
+
+PACKET_WORLD = 0
+PACKET_OBJECT = SPACE_SIZE
+PACKET_T_MIN = 2 * SPACE_SIZE
+PACKET_T_MAX = PACKET_T_MIN + VECTOR
+PACKET_END = PACKET_T_MAX + VECTOR
+"""The current end of each ray, -inf of a ray that is done."""
+PACKET_WIDE_END = PACKET_END + VECTOR
+"""The same, widened for box tests."""
+PACKET_INSTANCE = PACKET_WIDE_END + VECTOR
+"""What was hit, -1 where nothing yet; the next three are only meant where something was."""
+PACKET_NUMBER = PACKET_INSTANCE + VECTOR
+PACKET_KIND = PACKET_NUMBER + VECTOR
+PACKET_V = PACKET_KIND + VECTOR
+"""16 float64: with the next two, attributes are V / DET and W / DET."""
+PACKET_W = PACKET_V + 2 * VECTOR
+PACKET_DET = PACKET_W + 2 * VECTOR
+PACKET_SCRATCH = PACKET_DET + 2 * VECTOR
+"""Nine vectors for sheared corners, or eight int32 for children in octant order."""
+PACKET_RAYS = PACKET_SCRATCH + 9 * VECTOR
+"""Rays of a last packet that is not full: 16 x 3 float32 origins, as many directions, 16 t_min, 16 t_max."""
+PACKET_WORDS = PACKET_RAYS + 8 * VECTOR
+# Words of 32 bits from here:
+WIDEST_END = PACKET_WORDS
+"""float32: the largest of the widened ends."""
+LEAST_T_MIN = PACKET_WORDS + 4
+ENTERED = PACKET_WORDS + 8
+"""Index of the instance being walked."""
+KIND_POSITIVE = PACKET_WORDS + 12
+"""Hit kind where the determinant is positive; likewise the next."""
+KIND_NEGATIVE = PACKET_WORDS + 16
+CULLED_POSITIVE = PACKET_WORDS + 20
+"""1 where a hit of that kind is culled by facing; likewise the next."""
+CULLED_NEGATIVE = PACKET_WORDS + 24
+CULLED_OPAQUE = PACKET_WORDS + 28
+"""1 where opaque geometry is culled; likewise the next."""
+CULLED_NON_OPAQUE = PACKET_WORDS + 32
+HIT_ONLY = PACKET_WORDS + 36
+"""1 where only hit or miss is asked."""
+PACKET_REFS = PACKET_WORDS + VECTOR
+"""The stack's references, int32; its entries, a vector each, follow after a multiple of 64 bytes."""
+
+# A request: int64 addresses of the rays' and results' columns, and what is uniform.
+REQUEST_ORIGIN = 0
+REQUEST_DIRECTION = 8
+REQUEST_T_MIN = 16
+REQUEST_T_MAX = 24
+REQUEST_COUNT = 32
+REQUEST_HIT_ONLY = 40
+REQUEST_HIT = 48
+REQUEST_T = 56
+REQUEST_INSTANCE = 64
+REQUEST_GEOMETRY = 72
+REQUEST_PRIMITIVE = 80
+REQUEST_KIND = 88
+REQUEST_INSTANCE_ID = 96
+REQUEST_ATTRIBUTES = 104
+REQUEST_HIT_GROUP = 112
+REQUEST_INVALID = 120
+REQUEST_IDS = 128
+"""Address of (instances,) int64 instance ids; likewise contributions."""
+REQUEST_CONTRIBUTIONS = 136
+REQUEST_PACKET = 144
+REQUEST_WALK = 152
+REQUEST_WORLD = 160
+REQUEST_STACK = 168
+"""Entries that the packet's stack has room for."""
+REQUEST_SIZE = 176

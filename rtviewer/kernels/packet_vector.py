@@ -1,0 +1,423 @@
+"""The steps of a packet of 16 rays as vector code: sixteen rays against a box, a transform, a triangle.
+
+Each step is one intrinsic (see ``emit``), and every lane does what the walk of one ray does: box tests bound a ray's own
+(``ray_box``) from outside, and a triangle is decided by the operations of ``ray_triangle`` and ``candidates`` in their
+order. So a packet meets every triangle that each of its rays would meet alone, and makes of it what the ray would.
+Portable vectors of 16 lanes are left to LLVM to split where a processor has narrower ones.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from rtviewer.kernels import emit
+from rtviewer.kernels import packet_state as at
+from rtviewer.kernels.emit import FLOAT, INT32, INT64
+from rtviewer.kernels.ray_box import MARGIN, TINY, WIDEN
+from rtviewer.kernels.ray_triangle import HUGE
+
+FLOAT16, INT16 = ir.VectorType(FLOAT, 16), ir.VectorType(INT32, 16)
+FLOAT8, INT8, FLOAT4, INT4 = emit.FLOAT8, ir.VectorType(INT32, 8), emit.FLOAT4, ir.VectorType(INT32, 4)
+DOUBLE = ir.DoubleType()
+DOUBLE8 = ir.VectorType(DOUBLE, 8)
+AXES = range(3)
+NAN, INFINITY = float("nan"), float("inf")
+
+
+def number(value):
+    return ir.Constant(INT64, value)
+
+
+def all_lanes(kind, value):
+    return emit.constant(kind, float(value) if isinstance(kind.element, (ir.FloatType, ir.DoubleType)) else value)
+
+
+def spread(builder, address, offset, kind):
+    """One number in memory as all lanes."""
+    return emit.splat(builder, emit.load(builder, address, offset, kind.element), kind)
+
+
+def _bit(builder, word, position):
+    one = ir.Constant(word.type, 1)
+    return builder.and_(builder.lshr(word, ir.Constant(word.type, position)), one)
+
+
+@intrinsic
+def take_columns(typing_context, rows, out):
+    """Sixteen rows of three float32 at ``rows`` to three vectors at ``out``."""
+
+    def generate(context, builder, signature, arguments):
+        rows, out = arguments
+        parts = [emit.load(builder, rows, at.VECTOR * part, FLOAT16) for part in AXES]
+        for axis in AXES:
+            places = [3 * lane + axis for lane in range(16)]
+            first = [place if place < 32 else 0 for place in places]
+            joined = builder.shuffle_vector(*parts[:2], ir.Constant(INT16, first))
+            last = [lane if place < 32 else place - 16 for lane, place in enumerate(places)]
+            column = builder.shuffle_vector(joined, parts[2], ir.Constant(INT16, last))
+            emit.store(builder, column, out, at.VECTOR * axis)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def begin_packet(typing_context, packet, t_min, t_max, lanes):
+    """Intervals of the rays at two addresses and an empty hit for each; ``lanes``: bits of the rays there are.
+
+    Returns bits 0-15: rays to be traced; bits 16-31: rays that break RAY-2 or RAY-3.
+    """
+
+    def generate(context, builder, signature, arguments):
+        packet, from_t_min, from_t_max, lanes = arguments
+        low, high = emit.load(builder, from_t_min, 0, FLOAT16), emit.load(builder, from_t_max, 0, FLOAT16)
+        invalid = builder.fcmp_unordered(">", low, high)
+        invalid = builder.or_(invalid, builder.fcmp_ordered("<", low, all_lanes(FLOAT16, 0)))
+        infinite = None
+        for offset in range(0, 6 * at.VECTOR, at.VECTOR):
+            value = emit.load(builder, packet, offset, FLOAT16)
+            invalid = builder.or_(invalid, builder.fcmp_unordered("uno", value, value))
+            far = builder.fcmp_ordered("==", emit.absolute(builder, value), all_lanes(FLOAT16, INFINITY))
+            infinite = far if infinite is None else builder.or_(infinite, far)
+        good = builder.not_(builder.or_(invalid, infinite))
+        traced = builder.and_(emit.mask(builder, good), lanes)
+        end = builder.select(emit.lanes(builder, traced, 16), high, all_lanes(FLOAT16, -INFINITY))
+        wide = builder.fmul(end, all_lanes(FLOAT16, WIDEN))
+        for value, offset in (
+            (low, at.PACKET_T_MIN),
+            (high, at.PACKET_T_MAX),
+            (end, at.PACKET_END),
+            (wide, at.PACKET_WIDE_END),
+            (all_lanes(INT16, -1), at.PACKET_INSTANCE),
+        ):
+            emit.store(builder, value, packet, offset)
+        emit.store(builder, emit.reduce(builder, wide, emit.larger), packet, at.WIDEST_END)
+        least = builder.select(emit.lanes(builder, traced, 16), low, all_lanes(FLOAT16, INFINITY))
+        emit.store(builder, emit.reduce(builder, least, emit.smaller), packet, at.LEAST_T_MIN)
+        wrong = builder.and_(emit.mask(builder, invalid), lanes)
+        return builder.or_(traced, builder.shl(wrong, ir.Constant(INT32, 16)))
+
+    return types.uint32(types.int64, types.int64, types.int64, types.uint32), generate
+
+
+@intrinsic
+def transform_packet(typing_context, packet, matrix):
+    """The rays in object space, each as ``traverse.to_object``. Returns bits of the rays that stay finite."""
+
+    def generate(context, builder, signature, arguments):
+        packet, matrix = arguments
+        world = [emit.load(builder, packet, at.VECTOR * part, FLOAT16) for part in range(6)]
+        finite = None
+        for axis in AXES:
+            m = [spread(builder, matrix, 16 * axis + 4 * k, FLOAT16) for k in range(4)]
+
+            def sum_of(x, y, z, m=m):
+                pair = builder.fadd(builder.fmul(m[0], x), builder.fmul(m[1], y))
+                return builder.fadd(pair, builder.fmul(m[2], z))
+
+            origin, direction = builder.fadd(sum_of(*world[:3]), m[3]), sum_of(*world[3:])
+            for value, offset in ((origin, at.SPACE_ORIGIN), (direction, at.SPACE_DIRECTION)):
+                emit.store(builder, value, packet, at.PACKET_OBJECT + offset + at.VECTOR * axis)
+                good = builder.fcmp_ordered("<", emit.absolute(builder, value), all_lanes(FLOAT16, INFINITY))
+                finite = good if finite is None else builder.and_(finite, good)
+        return emit.mask(builder, finite)
+
+    return types.uint32(types.int64, types.int64), generate
+
+
+@intrinsic
+def set_space(typing_context, space, reach, share, condition):
+    """As ``ray_box.set_slab`` for each ray with max_abs = (reach + share * its largest origin) * condition; classes."""
+
+    def generate(context, builder, signature, arguments):
+        space, reach, share, condition = arguments
+        origin = [emit.load(builder, space, at.SPACE_ORIGIN + at.VECTOR * axis, FLOAT16) for axis in AXES]
+        direction = [emit.load(builder, space, at.SPACE_DIRECTION + at.VECTOR * axis, FLOAT16) for axis in AXES]
+        largest, widths = None, [emit.absolute(builder, value) for value in direction]
+        for value in origin:
+            size = emit.absolute(builder, value)
+            largest = size if largest is None else emit.larger(builder, size, largest)
+        own = builder.fmul(emit.splat(builder, share, FLOAT16), largest)
+        max_abs = builder.fmul(
+            builder.fadd(emit.splat(builder, reach, FLOAT16), own), emit.splat(builder, condition, FLOAT16)
+        )
+        margin = builder.fmul(builder.fadd(max_abs, largest), all_lanes(FLOAT16, MARGIN))
+        margin = emit.larger(builder, margin, all_lanes(FLOAT16, TINY))
+        zero, one, infinity = all_lanes(FLOAT16, 0), all_lanes(FLOAT16, 1), all_lanes(FLOAT16, INFINITY)
+        kind = builder.select(
+            builder.fcmp_ordered(">=", largest, all_lanes(FLOAT16, HUGE)), all_lanes(INT16, at.CLASS_HUGE), all_lanes(INT16, 0)
+        )
+        for axis in AXES:
+            negative = builder.fcmp_ordered("<", direction[axis], zero)
+            still = builder.fcmp_ordered("==", direction[axis], zero)
+            reciprocal = builder.select(still, infinity, builder.fdiv(one, direction[axis]))
+            unbounded = builder.fcmp_ordered("==", emit.absolute(builder, reciprocal), infinity)
+            silent = builder.and_(unbounded, builder.not_(still))  # so small that the axis says nothing
+            sign = builder.select(negative, all_lanes(FLOAT16, -1), one)
+            low = builder.select(silent, infinity, builder.fadd(origin[axis], margin))
+            high = builder.select(silent, all_lanes(FLOAT16, -INFINITY), builder.fsub(origin[axis], margin))
+            for value, offset in (
+                (low, at.SPACE_LOW),
+                (high, at.SPACE_HIGH),
+                (builder.select(silent, sign, reciprocal), at.SPACE_RECIPROCAL),
+            ):
+                emit.store(builder, value, space, offset + at.VECTOR * axis)
+            bit = builder.select(negative, all_lanes(INT16, 0), all_lanes(INT16, 1 << axis))
+            kind = builder.or_(kind, bit)
+        second = builder.fcmp_ordered(">", widths[1], widths[0])
+        third = builder.fcmp_ordered(">", widths[2], emit.larger(builder, widths[0], widths[1]))
+        kz = builder.select(second, all_lanes(INT16, 1 << at.CLASS_KZ), all_lanes(INT16, 0))
+        kz = builder.select(third, all_lanes(INT16, 2 << at.CLASS_KZ), kz)
+        emit.store(builder, builder.or_(kind, kz), space, at.SPACE_CLASS)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.float32, types.float32, types.float32), generate
+
+
+@intrinsic
+def same_class(typing_context, space, lane, wanted):
+    """Bits of the rays whose class equals that of ``lane``, as far as the bits of ``wanted`` go."""
+
+    def generate(context, builder, signature, arguments):
+        space, lane, wanted = arguments
+        offset = builder.add(builder.mul(lane, number(4)), number(at.SPACE_CLASS))
+        of_lane = emit.load_at(builder, builder.add(space, offset), INT32)
+        differ = builder.xor(
+            emit.load(builder, space, at.SPACE_CLASS, INT16), emit.splat(builder, of_lane, INT16)
+        )
+        differ = builder.and_(differ, emit.splat(builder, builder.trunc(wanted, INT32), INT16))
+        return emit.mask(builder, builder.icmp_signed("==", differ, all_lanes(INT16, 0)))
+
+    return types.uint32(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def set_group(typing_context, space, octant, group):
+    """What the rays of ``group``, all of one octant, walk with: near and far origins, and the bounds of both."""
+
+    def generate(context, builder, signature, arguments):
+        space, octant, group = arguments
+        members = emit.lanes(builder, group, 16)
+
+        def bound(value, choose, outside):
+            return emit.reduce(builder, builder.select(members, value, all_lanes(FLOAT16, outside)), choose)
+
+        def greatest(value):
+            return bound(value, emit.larger, -INFINITY)
+
+        def least(value):
+            return bound(value, emit.smaller, INFINITY)
+
+        for axis in AXES:
+            positive = builder.trunc(_bit(builder, octant, axis), emit.BOOL)
+            low = emit.load(builder, space, at.SPACE_LOW + at.VECTOR * axis, FLOAT16)
+            high = emit.load(builder, space, at.SPACE_HIGH + at.VECTOR * axis, FLOAT16)
+            reciprocal = emit.load(builder, space, at.SPACE_RECIPROCAL + at.VECTOR * axis, FLOAT16)
+            near, far = builder.select(positive, low, high), builder.select(positive, high, low)
+            emit.store(builder, near, space, at.SPACE_NEAR + at.VECTOR * axis)
+            emit.store(builder, far, space, at.SPACE_FAR + at.VECTOR * axis)
+            # The origin that makes distances least for near planes, greatest for far ones.
+            flip = builder.select(positive, ir.Constant(FLOAT, 1.0), ir.Constant(FLOAT, -1.0))
+            flips = emit.splat(builder, flip, FLOAT16)
+            near_bound = builder.fmul(greatest(builder.fmul(near, flips)), flip)
+            far_bound = builder.fmul(least(builder.fmul(far, flips)), flip)
+            for row, value in enumerate((least(reciprocal), greatest(reciprocal), near_bound, far_bound)):
+                emit.store(builder, value, space, at.SPACE_BOUNDS + 12 * row + 4 * axis)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.uint32), generate
+
+
+@intrinsic
+def set_packet_shear(typing_context, space, kx, ky, kz):
+    """As ``ray_triangle.set_shear`` with scale 1; kx, ky, kz are axes times 64."""
+
+    def generate(context, builder, signature, arguments):
+        space, *axes = arguments
+        places = [builder.add(space, axis) for axis in axes]
+        origin = [emit.load(builder, place, at.SPACE_ORIGIN, FLOAT16) for place in places]
+        direction = [emit.load(builder, place, at.SPACE_DIRECTION, FLOAT16) for place in places]
+        direction[2], along = all_lanes(FLOAT16, 1), direction[2]
+        shear = [builder.fdiv(value, along) for value in direction]
+        for part, value in enumerate(origin + shear):
+            emit.store(builder, value, space, at.SPACE_SHEAR + at.VECTOR * part)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64, types.int64), generate
+
+
+def outer_interval(builder, space, packet, near_planes, far_planes, kind):
+    """Conditions of the boxes that the packet as a whole may meet; planes are per axis, one lane for each box."""
+    bound = [[spread(builder, space, at.SPACE_BOUNDS + 12 * r + 4 * a, kind) for a in AXES] for r in range(4)]
+    entry, leave = spread(builder, packet, at.LEAST_T_MIN, kind), None
+    for axis in AXES:
+        near = builder.fsub(near_planes[axis], bound[2][axis])
+        far = builder.fsub(far_planes[axis], bound[3][axis])
+        nears = [builder.fmul(near, bound[row][axis]) for row in (0, 1)]
+        fars = [builder.fmul(far, bound[row][axis]) for row in (0, 1)]
+        entry = emit.larger(builder, emit.smaller(builder, *nears), entry)
+        far = emit.larger(builder, *fars)
+        leave = far if leave is None else emit.smaller(builder, far, leave)
+    missed = builder.fcmp_ordered(">", entry, builder.fmul(leave, all_lanes(kind, WIDEN)))
+    beyond = builder.fcmp_ordered(">", entry, spread(builder, packet, at.WIDEST_END, kind))
+    return builder.not_(builder.or_(missed, beyond))
+
+
+def _plane_offsets(builder, octant):
+    """Byte offsets of the planes met first and last in a node, per axis."""
+    near, far = [], []
+    for axis in AXES:
+        turn = builder.shl(_bit(builder, octant, axis), number(5))
+        far.append(builder.add(turn, number(64 * axis)))
+        near.append(builder.xor(far[-1], number(32)))
+    return near, far
+
+
+@intrinsic
+def visit_children(typing_context, node, space, packet, octant, active, entries, size):
+    """Test the children of a node and stack those that an active ray meets, farthest first; the stack's new size.
+
+    ``entries``: address of the stack's vectors: where each ray enters, NaN for a ray that does not.
+    """
+
+    def generate(context, builder, signature, arguments):
+        node, space, packet, octant, active, entries, size = arguments
+        near_at, far_at = _plane_offsets(builder, octant)
+        planes = [[emit.load_at(builder, builder.add(node, o), FLOAT8) for o in side] for side in (near_at, far_at)]
+        met = outer_interval(builder, space, packet, *planes, FLOAT8)
+        met = builder.and_(met, builder.icmp_signed("!=", emit.load(builder, node, 192, INT8), all_lanes(INT8, 0)))
+        # Lane r of the order word: the child that comes r-th from far to near.
+        shift = emit.splat(builder, builder.mul(builder.trunc(octant, INT32), ir.Constant(INT32, 3)), INT8)
+        child = builder.and_(builder.lshr(emit.load(builder, node, 224, INT8), shift), all_lanes(INT8, 7))
+        met = emit.splat(builder, emit.mask(builder, met), INT8)
+        ranked = builder.trunc(builder.lshr(met, child), ir.VectorType(emit.BOOL, 8))
+        emit.store(builder, builder.shl(child, all_lanes(INT8, 2)), packet, at.PACKET_SCRATCH)
+        near_origin, far_origin, reciprocal = (
+            [emit.load(builder, space, offset + at.VECTOR * axis, FLOAT16) for axis in AXES]
+            for offset in (at.SPACE_NEAR, at.SPACE_FAR, at.SPACE_RECIPROCAL)
+        )
+        t_min = emit.load(builder, packet, at.PACKET_T_MIN, FLOAT16)
+        end = emit.load(builder, packet, at.PACKET_WIDE_END, FLOAT16)
+        walking = emit.lanes(builder, active, 16)
+        with emit.Loop(builder, emit.mask(builder, ranked), [size]) as loop:
+            place = builder.shl(builder.zext(loop.lane, INT64), number(2))
+            offset = emit.load_at(
+                builder, builder.add(builder.add(packet, number(at.PACKET_SCRATCH)), place), INT32
+            )
+            child = builder.add(node, builder.zext(offset, INT64))
+            entry, leave = t_min, None
+            for axis in AXES:
+                near, far = (
+                    emit.splat(builder, emit.load_at(builder, builder.add(child, side[axis]), FLOAT), FLOAT16)
+                    for side in (near_at, far_at)
+                )
+                near = builder.fmul(builder.fsub(near, near_origin[axis]), reciprocal[axis])
+                far = builder.fmul(builder.fsub(far, far_origin[axis]), reciprocal[axis])
+                entry = emit.larger(builder, near, entry)
+                leave = far if leave is None else emit.smaller(builder, far, leave)
+            missed = builder.fcmp_ordered(">", entry, builder.fmul(leave, all_lanes(FLOAT16, WIDEN)))
+            beyond = builder.fcmp_ordered(">", entry, end)
+            hit = builder.and_(builder.not_(builder.or_(missed, beyond)), walking)
+            # Always stored, kept only where someone meets the box: a branch here is often guessed wrong.
+            (top,) = loop.carried
+            slot = builder.add(entries, builder.shl(top, number(6)))
+            emit.store(builder, builder.select(hit, entry, all_lanes(FLOAT16, NAN)), slot, 0)
+            ref = builder.add(builder.add(packet, number(at.PACKET_REFS)), builder.shl(top, number(2)))
+            emit.store(builder, emit.load(builder, child, 192, INT32), ref, 0)
+            any_hit = builder.icmp_unsigned("!=", emit.mask(builder, hit), ir.Constant(INT32, 0))
+            loop.next = [builder.add(top, builder.zext(any_hit, INT64))]
+        return loop.results[0]
+
+    address = types.int64
+    return address(address, address, address, address, types.uint32, address, address), generate
+
+
+@intrinsic
+def still_active(typing_context, packet, entry):
+    """Bits of the rays that enter the box of a stack entry before their current end."""
+
+    def generate(context, builder, signature, arguments):
+        packet, entry = arguments
+        end = emit.load(builder, packet, at.PACKET_WIDE_END, FLOAT16)
+        return emit.mask(builder, builder.fcmp_ordered("<=", emit.load(builder, entry, 0, FLOAT16), end))
+
+    return types.uint32(types.int64, types.int64), generate
+
+
+@intrinsic
+def shorten(typing_context, packet, group):
+    """Make the bound of the ends of a group's rays new."""
+
+    def generate(context, builder, signature, arguments):
+        packet, group = arguments
+        ends = emit.load(builder, packet, at.PACKET_WIDE_END, FLOAT16)
+        ends = builder.select(emit.lanes(builder, group, 16), ends, all_lanes(FLOAT16, -INFINITY))
+        emit.store(builder, emit.reduce(builder, ends, emit.larger), packet, at.WIDEST_END)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.uint32), generate
+
+
+@intrinsic
+def hit_lanes(typing_context, packet, instance):
+    """Bits of the rays that have a hit, and above them of those that hit one instance."""
+
+    def generate(context, builder, signature, arguments):
+        packet, instance = arguments
+        found = emit.load(builder, packet, at.PACKET_INSTANCE, INT16)
+        wanted = emit.splat(builder, builder.trunc(instance, INT32), INT16)
+        same = emit.mask(builder, builder.icmp_signed("==", found, wanted))
+        hit = emit.mask(builder, builder.icmp_signed(">=", found, all_lanes(INT16, 0)))
+        return builder.or_(hit, builder.shl(same, ir.Constant(INT32, 16)))
+
+    return types.uint32(types.int64, types.int64), generate
+
+
+@intrinsic
+def write_columns(typing_context, request, packet, ray, invalid, instance_id, hit_group):
+    """All columns of the results of the rays from ``ray`` on, as if all hits were in the only geometry of one instance.
+
+    ``invalid``: bits of rays that break RAY-2 or RAY-3. Where only hit or miss is asked, all else is as of a miss.
+    """
+
+    def generate(context, builder, signature, arguments):
+        request, packet, ray, invalid, instance_id, hit_group = arguments
+        byte16, long16 = ir.VectorType(ir.IntType(8), 16), ir.VectorType(INT64, 16)
+
+        def write(column, value, size):
+            start = builder.add(emit.load(builder, request, column, INT64), builder.mul(ray, number(size)))
+            builder.store(value, builder.inttoptr(start, value.type.as_pointer()), align=1)
+
+        found = emit.load(builder, packet, at.PACKET_INSTANCE, INT16)
+        hit = builder.icmp_signed(">=", found, all_lanes(INT16, 0))
+        write(at.REQUEST_HIT, builder.zext(hit, byte16), 1)
+        write(at.REQUEST_INVALID, builder.zext(emit.lanes(builder, invalid, 16), byte16), 1)
+        hit_only = emit.splat(builder, emit.load(builder, packet, at.HIT_ONLY, INT32), INT16)
+        hit = builder.and_(hit, builder.icmp_signed("==", hit_only, all_lanes(INT16, 0)))
+        end, t_max = (emit.load(builder, packet, offset, FLOAT16) for offset in (at.PACKET_END, at.PACKET_T_MAX))
+        write(at.REQUEST_T, builder.select(hit, end, t_max), 4)
+        nothing = all_lanes(INT16, -1)
+        primitive, kind = (emit.load(builder, packet, offset, INT16) for offset in (at.PACKET_NUMBER, at.PACKET_KIND))
+        for column, value in (
+            (at.REQUEST_INSTANCE, found),
+            (at.REQUEST_GEOMETRY, all_lanes(INT16, 0)),
+            (at.REQUEST_PRIMITIVE, primitive),
+            (at.REQUEST_KIND, kind),
+        ):
+            write(column, builder.select(hit, value, nothing), 4)
+        for column, value in ((at.REQUEST_INSTANCE_ID, instance_id), (at.REQUEST_HIT_GROUP, hit_group)):
+            write(column, builder.select(hit, emit.splat(builder, value, long16), all_lanes(long16, -1)), 8)
+        wide = ir.VectorType(DOUBLE, 16)
+        det = emit.load(builder, packet, at.PACKET_DET, wide)
+        pair = []
+        for offset in (at.PACKET_V, at.PACKET_W):
+            share = builder.fptrunc(builder.fdiv(emit.load(builder, packet, offset, wide), det), FLOAT16)
+            pair.append(builder.select(hit, share, all_lanes(FLOAT16, 0)))
+        order = [16 * (place % 2) + place // 2 for place in range(32)]
+        attributes = builder.shuffle_vector(*pair, ir.Constant(ir.VectorType(INT32, 32), order))
+        write(at.REQUEST_ATTRIBUTES, attributes, 8)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3, types.uint32, types.int64, types.int64), generate

@@ -1,0 +1,177 @@
+"""When a dispatch may walk its rays in packets of 16, and that dispatch.
+
+A packet meets candidates in another order than its rays would alone. That shows nowhere as long as no program runs that
+could notice: every hit is opaque (so ties go by DET-5), no hit-group table decides what runs or faults, and the first
+hit met is not asked for, unless nothing is told of it but that there is one. Counters and logs tell of one ray's walk
+and are not made here.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import fields
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtviewer.accel.structure import Structure
+from rtviewer.dxr.flags import GeometryFlag, InstanceFlag, RayFlag
+from rtviewer.dxr.rules import Opacity, effective_opacity
+from rtviewer.trace.request import Hits, RayBatch, TraceSettings
+
+if TYPE_CHECKING:
+    from rtviewer.kernels.traverse import Arguments
+
+LANES = 16
+FEWEST_RAYS = 8
+"""Fewer are walked alone: a packet that is less than half full is no faster."""
+COLUMNS = {
+    "hit": (np.bool_, ()),
+    "t": (np.float32, ()),
+    "instance_index": (np.int32, ()),
+    "geometry_index": (np.int32, ()),
+    "primitive_index": (np.int32, ()),
+    "hit_kind": (np.int32, ()),
+    "instance_id": (np.int64, ()),
+    "attributes": (np.float32, (2,)),
+    "hit_group_index": (np.int64, ()),
+    "invalid": (np.bool_, ()),
+}  # type: dict[str, tuple[Any, tuple[int, ...]]]
+
+
+class PacketRules:
+    """What of a top level decides whether packets may be used. Made once for a Dispatcher."""
+
+    def __init__(self, tlas: Structure, blases: dict[int, Structure]) -> None:
+        """``blases``: by address, those that instances refer to."""
+        descs = tlas.instance_descs
+        addresses = descs["AccelerationStructure"]
+        flags = descs["InstanceContributionAndFlags"] >> 24
+        masks = descs["InstanceIDAndMask"] >> 24
+        kinds = np.unique(np.stack([addresses, flags, masks], 1).astype(np.uint64), axis=0)
+        self._kinds = [
+            (int(flag), int(mask), blases[int(address)].is_procedural, *_opacities(blases[int(address)]))
+            for address, flag, mask in kinds
+            if address != 0
+        ]
+
+    def allow(self, ray_flags: int, mask: int) -> bool:
+        """Whether all that rays with these flags and mask can meet is opaque, and some of it are triangles."""
+        triangles = False
+        for instance_flags, instance_mask, procedural, has_opaque, has_non_opaque in self._kinds:
+            skipped = RayFlag.SKIP_PROCEDURAL_PRIMITIVES if procedural else RayFlag.SKIP_TRIANGLES
+            if mask & instance_mask == 0 or ray_flags & skipped:
+                continue
+            of_opaque, of_non_opaque = _opacity_table(ray_flags)[instance_flags & 0xF]
+            if (has_opaque and of_opaque is Opacity.NON_OPAQUE) or (
+                has_non_opaque and of_non_opaque is Opacity.NON_OPAQUE
+            ):
+                return False
+            triangles = triangles or not procedural
+        return triangles
+
+
+def _opacities(blas: Structure) -> tuple[bool, bool]:
+    """Whether there is active opaque geometry, and active geometry that is not."""
+    opaque = (blas.geometries["flags"] & int(GeometryFlag.OPAQUE)) != 0
+    active = blas.geometries["active_count"] > 0
+    return bool((opaque & active).any()), bool((~opaque & active).any())
+
+
+@lru_cache(maxsize=64)
+def _opacity_table(ray_flags: int) -> tuple[tuple[Opacity, Opacity], ...]:
+    """For every word of instance flags: what becomes of opaque and of non-opaque geometry."""
+
+    def of(geometry: GeometryFlag, word: int) -> Opacity:
+        return effective_opacity(geometry, InstanceFlag(word), RayFlag(ray_flags))
+
+    return tuple((of(GeometryFlag.OPAQUE, word), of(GeometryFlag.NONE, word)) for word in range(16))
+
+
+def choose_packets(rules: PacketRules, count: int, arguments: Arguments, settings: TraceSettings) -> Arguments | None:
+    """The arguments as single values where ``count`` rays may and should be walked in packets, else None."""
+    from rtviewer.kernels.packet import AVAILABLE
+
+    if settings.hit_groups is not None or count < FEWEST_RAYS or not AVAILABLE:
+        return None
+    if any((values[1:] != values[:1]).any() for values in arguments if values.size > 1):
+        return None
+    single = type(arguments)(*(values[:1] for values in arguments))
+    flags = int(single.flags[0])
+    if flags & RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH and not settings.hit_only:
+        return None
+    return single if rules.allow(flags, int(single.mask[0])) else None
+
+
+def only_hit_or_miss(hits: Hits, t_max: NDArray[np.float32]) -> Hits:
+    """What TraceSettings.hit_only leaves of hits; ``t_max`` (n,) of the rays."""
+    missed = Hits(
+        **{name: np.full_like(getattr(hits, name), -1) for name in COLUMNS if name not in ("hit", "invalid", "t")},
+        hit=hits.hit, invalid=hits.invalid, t=t_max,
+    )  # fmt: skip
+    missed.attributes[:] = 0
+    return missed
+
+
+def trace_in_packets(
+    rays: RayBatch,
+    arguments: Arguments,
+    world: NDArray[np.uint8],
+    identities: tuple[NDArray[np.int64], NDArray[np.int64]],
+    stack_size: int,
+    *,
+    hit_only: bool,
+) -> tuple[Hits, float]:
+    """Trace all rays with uniform arguments; the hits and the seconds in the kernel.
+
+    ``world``: block of ``kernels.state``, whose hit groups are taken out. ``identities``: (instances,) ids and contributions.
+    """
+    from rtviewer.kernels import packet_state, state
+    from rtviewer.kernels.packet import trace_packets
+
+    count = len(rays)
+    columns: dict[str, NDArray[Any]] = {
+        name: np.empty((-(-count // LANES) * LANES, *axes), dtype) for name, (dtype, axes) in COLUMNS.items()
+    }
+    inputs = [
+        _column(getattr(rays, name), shape)
+        for name, shape in (("origin", (count, 3)), ("direction", (count, 3)), ("t_min", (count,)), ("t_max", (count,)))
+    ]
+    entries = stack_size + LANES
+    packet = np.zeros(packet_state.PACKET_REFS + entries * (4 + packet_state.VECTOR) + 192, np.uint8)
+    walk = np.zeros(state.STACK + stack_size * state.ENTRY_SIZE + 64, np.uint8)
+    walk[state.REPORT_T :][:4].view(np.float32)[:] = arguments.report_t
+    words = walk.view(np.int64)
+    words[state.RAY_FLAGS // 8] = int(arguments.flags[0]) | _first_hit(hit_only)
+    words[state.RAY_MASK // 8] = arguments.mask[0]
+    words[state.ANY_HIT // 8] = arguments.any_hit[0]
+    words[state.INTERSECTION // 8] = arguments.intersection[0]
+    words[state.RAY_CONTRIBUTION // 8] = int(arguments.contribution[0]) & 0xF
+    words[state.MULTIPLIER // 8] = int(arguments.multiplier[0]) & 0xF
+    world[state.WORLD_RECORD_COUNT :][:8].view(np.int64)[:] = -1
+    request = np.array(
+        [
+            *(column.ctypes.data for column in inputs), count, hit_only,
+            *(columns[field.name].ctypes.data for field in fields(Hits)),
+            *(table.ctypes.data for table in identities),
+            -(-packet.ctypes.data // 64) * 64, walk.ctypes.data, world.ctypes.data, entries,
+        ],
+        np.int64,
+    )  # fmt: skip
+    start = time.perf_counter()
+    trace_packets(request.ctypes.data, 0, count)
+    seconds = time.perf_counter() - start
+    return Hits(**{name: column[:count] for name, column in columns.items()}), seconds
+
+
+def _first_hit(hit_only: bool) -> int:
+    """Where only hit or miss is asked, any hit answers."""
+    return int(RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH) if hit_only else 0
+
+
+def _column(array: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    if array.shape != shape:
+        raise ValueError(f"rays: expected an array of shape {shape}, got {array.shape}")
+    return np.ascontiguousarray(array, np.float32)

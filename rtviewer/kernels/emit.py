@@ -74,6 +74,22 @@ def reduce(builder, value, choose):
     return builder.extract_element(value, ir.Constant(INT32, 0))
 
 
+def reduce_all(builder, values, choose):
+    """One vector of 16 lanes whose lane i is ``reduce`` of the i-th of up to 16 vectors of 16 lanes."""
+    values = [*values, *[values[-1]] * (16 - len(values))]
+    group = 16
+    while len(values) > 1:
+        half = group // 2
+        first = [start + k for start in range(0, 32, group) for k in range(half)]
+        parts = [ir.Constant(ir.VectorType(INT32, 16), [lane + shift for lane in first]) for shift in (0, half)]
+        values = [
+            choose(builder, *(builder.shuffle_vector(a, b, part) for part in parts))
+            for a, b in zip(values[::2], values[1::2], strict=True)
+        ]
+        group = half
+    return values[0]
+
+
 def lanes(builder, bits, count):
     """The low ``count`` bits of an integer as a vector of conditions, lane 0 lowest."""
     return builder.bitcast(builder.trunc(bits, ir.IntType(count)), ir.VectorType(BOOL, count))

@@ -30,16 +30,18 @@ from rtviewer.kernels.culling import hit_kind, is_facing_culled
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64, store_f32, store_f64, store_i32, store_i64
 from rtviewer.kernels.packet_triangles import test_leaf
 from rtviewer.kernels.packet_vector import (
-    begin_packet,
+    begin_part,
+    count_lanes,
     hit_lanes,
+    lowest_lane,
     same_class,
     set_group,
-    set_packet_shear,
+    set_part_shear,
     set_space,
     shorten,
     still_active,
     take_columns,
-    transform_packet,
+    transform_part,
     visit_children,
     write_columns,
 )
@@ -52,9 +54,12 @@ from rtviewer.kernels.vector import lowest_bit
 
 AVAILABLE = not numba.config.DISABLE_JIT
 """Vector code has no twin here: without the JIT there are no packets."""
-ALL = np.uint32(0xFFFF)
+ONE, NONE = np.uint64(1), np.uint64(0)
+FEW = 6
+"""So many rays of a group, or fewer, are faster alone."""
 FIRST_TRIANGLE_KIND = min(FRONT_FACE, BACK_FACE)
 DEAD = np.float32(-np.inf)
+RAYS = at.LANES * at.PARTS
 
 
 @jit
@@ -71,17 +76,24 @@ def trace_packets(request, first, last):
     entries = packet + (at.PACKET_REFS + 4 * load_i64(request + at.REQUEST_STACK) + 63) // 64 * 64
     store_i64(walk + state.WORLD, world)
     store_i32(packet + at.HIT_ONLY, np.int32(load_i64(request + at.REQUEST_HIT_ONLY)))
-    for ray in range(first, last, at.LANES):
-        bits = load_rays(request, packet, ray, min(last - ray, at.LANES))
-        traced = bits & ALL
-        if traced != 0 and load_i64(world + state.WORLD_NODE_COUNT) > 0:
+    for ray in range(first, last, RAYS):
+        traced, invalid = NONE, NONE
+        for part in range(at.PARTS):
+            own, count = packet + at.PART_SIZE * part, min(max(last - ray - at.LANES * part, 0), at.LANES)
+            bits = np.uint64(load_rays(request, own, ray + at.LANES * part, count))
+            traced |= (bits & np.uint64(0xFFFF)) << np.uint64(16 * part)
+            invalid |= (bits >> np.uint64(16)) << np.uint64(16 * part)
+        if traced != NONE and load_i64(world + state.WORLD_NODE_COUNT) > 0:
             walk_world(world, packet, walk, entries, traced)
-        report(request, packet, ray, bits >> np.uint32(16), world)
+        for part in range(at.PARTS):
+            if ray + at.LANES * part < last:
+                wrong = np.uint32((invalid >> np.uint64(16 * part)) & np.uint64(0xFFFF))
+                report(request, packet, packet + at.PART_SIZE * part, ray + at.LANES * part, wrong, world)
 
 
 @jit
 def load_rays(request, packet, ray, count):
-    """Sixteen rays, or the fewer that are left, as columns; what ``begin_packet`` returns."""
+    """Sixteen rays, or the fewer that are left, as columns of a part; what ``begin_part`` returns."""
     origin, direction = load_i64(request) + 12 * ray, load_i64(request + at.REQUEST_DIRECTION) + 12 * ray
     t_min, t_max = load_i64(request + at.REQUEST_T_MIN) + 4 * ray, load_i64(request + at.REQUEST_T_MAX) + 4 * ray
     if count < at.LANES:
@@ -95,62 +107,66 @@ def load_rays(request, packet, ray, count):
         origin, direction, t_min, t_max = room, room + 192, room + 384, room + 448
     take_columns(origin, packet + at.SPACE_ORIGIN)
     take_columns(direction, packet + at.SPACE_DIRECTION)
-    return begin_packet(packet, t_min, t_max, (np.uint32(1) << np.uint32(count)) - np.uint32(1))
-
-
-@jit
-def is_few(bits):
-    """Whether so few rays are faster alone: fewer than three."""
-    bits &= bits - np.uint32(1)
-    return bits & (bits - np.uint32(1)) == 0
+    return begin_part(packet, t_min, t_max, (np.uint32(1) << np.uint32(count)) - np.uint32(1))
 
 
 @jit
 def walk_world(world, packet, walk, entries, traced):
     """All rays of a packet through the top level, group by group."""
     reach, condition = load_f32(world + state.WORLD_REACH), load_f32(world + state.WORLD_CONDITION)
-    set_space(packet, reach, np.float32(1.0), condition)
-    while traced != 0:
-        lane = lowest_bit(traced)
-        group = same_class(packet, lane, at.CLASS_TOP) & traced
+    for part in range(at.PARTS):
+        set_space(packet + at.PART_SIZE * part, reach, np.float32(1.0), condition)
+    while traced != NONE:
+        kind = class_of(packet, lowest_lane(traced)) & at.CLASS_TOP
+        group = same_class(packet, kind, at.CLASS_TOP) & traced
         traced &= ~group
-        if is_few(group):
-            while group != 0:
-                lane = lowest_bit(group)
-                group &= group - np.uint32(1)
+        if count_lanes(group) <= FEW:
+            while group != NONE:
+                lane = lowest_lane(group)
+                group &= group - ONE
                 load_lane(packet, walk, lane)
                 walk_alone(world, walk, None, None)
                 store_lane(packet, walk, lane)
         else:
-            octant = np.int64(load_i32(packet + at.SPACE_CLASS + 4 * lane)) & at.CLASS_TOP
-            set_group(packet, octant, group)
-            shorten(packet, group)
-            walk_top(world, packet, walk, entries, octant, group)
+            set_group(packet, packet, packet + at.BOUNDS_WORLD, kind, group)
+            walk_top(world, packet, walk, entries, kind, group)
+
+
+@jit
+def class_of(space, lane):
+    return np.int64(load_i32(space + at.PART_SIZE * (lane >> 4) + at.SPACE_CLASS + 4 * (lane & 15)))
 
 
 @jit
 def next_entry(packet, entries, size):
-    """Take entries off the stack until one is met by rays: (their bits, 0 when none is left; the stack's size)."""
-    active = np.uint32(0)
-    while size > 0 and active == 0:
+    """Take entries off the stack until one is met by rays: (the stack's size, their bits, 0 when none is left)."""
+    active = NONE
+    while size > 0 and active == NONE:
         size -= 1
-        active = still_active(packet, entries + at.VECTOR * size)
-    return active, size
+        active = still_active(packet, entries + at.ENTRY_VECTORS * size)
+    return size, active
 
 
 @jit
 def walk_top(world, packet, walk, entries, octant, group):
     """A group of rays through the top level: nodes, then each instance that a leaf names."""
     nodes, leaves = load_i64(world + state.WORLD_NODES), load_i64(world + state.WORLD_LEAVES)
-    size, ref, active = 0, np.int64(0), group
-    while active != 0:
+    bounds = packet + at.BOUNDS_WORLD
+    size, ref, active = np.int64(0), np.int64(0), group
+    while active != NONE:
         if ref >= 0:
-            size = visit_children(nodes + ref * NODE_SIZE, packet, packet, octant, active, entries, size)
+            size, active = visit_children(
+                nodes + ref * NODE_SIZE, packet, packet, bounds, octant, active, entries, size, packet + at.PACKET_REFS
+            )
         else:
             for leaf in range(~ref >> 2, (~ref >> 2) + (~ref & 3) + 1):
                 enter(world, leaves + leaf * INSTANCE_LEAF_SIZE, packet, walk, entries, size, active)
-            shorten(packet, group)
-        active, size = next_entry(packet, entries, size)
+            shorten(packet, packet, bounds, group)
+            active = NONE
+        if active != NONE:
+            size -= 1
+        else:
+            size, active = next_entry(packet, entries, size)
         ref = np.int64(load_i32(packet + at.PACKET_REFS + 4 * size))
 
 
@@ -173,19 +189,20 @@ def enter(world, leaf, packet, walk, entries, size, active):
     culled = load_i64(walk + state.OPACITY_OF_NON_OPAQUE) >= OPACITY_CULLED_OPAQUE
     store_i32(packet + at.CULLED_NON_OPAQUE, np.int32(1 if culled else 0))
     instance_flags = load_i64(walk + state.INSTANCE_FLAGS)
-    active &= transform_packet(packet, leaf)
-    space = packet + at.PACKET_OBJECT
-    set_space(space, reach, np.float32(0.0), np.float32(1.0))
-    while active != 0:
-        lane = lowest_bit(active)
-        group = same_class(space, lane, at.CLASS_BOTTOM) & active
+    space, finite = packet + at.PACKET_OBJECT, NONE
+    for part in range(at.PARTS):
+        own = np.uint64(transform_part(packet + at.PART_SIZE * part, leaf))
+        finite |= own << np.uint64(16 * part)
+        set_space(space + at.PART_SIZE * part, reach, np.float32(0.0), np.float32(1.0))
+    active &= finite
+    while active != NONE:
+        kind = class_of(space, lowest_lane(active))
+        group = same_class(space, kind, at.CLASS_BOTTOM) & active
         active &= ~group
-        kind = np.int64(load_i32(space + at.SPACE_CLASS + 4 * lane))
-        if is_few(group) or kind & at.CLASS_HUGE != 0:
+        if count_lanes(group) <= FEW or kind & at.CLASS_HUGE != 0:
             enter_each(world, leaf, packet, walk, group)
         else:
-            set_group(space, kind, group)
-            shorten(packet, group)
+            set_group(space, packet, packet + at.BOUNDS_OBJECT, kind, group)
             set_facing(packet, kind, instance_flags, load_i64(walk + state.RAY_FLAGS))
             walk_bottom(blas, packet, walk, entries, size, kind, group)
 
@@ -204,22 +221,25 @@ def set_facing(packet, kind, instance_flags, ray_flags):
 @jit
 def walk_bottom(blas, packet, walk, entries, base, kind, group):
     """A group of rays through the bottom level of one instance, in its object space, on the stack above ``base``."""
-    space = packet + at.PACKET_OBJECT
+    space, bounds = packet + at.PACKET_OBJECT, packet + at.BOUNDS_OBJECT
     nodes, leaves = load_i64(blas + state.BLAS_NODES), load_i64(blas + state.BLAS_LEAVES)
     indices, vertices = load_i64(blas + state.BLAS_INDICES), load_i64(blas + state.BLAS_VERTICES)
     octant, kz = kind & at.CLASS_TOP, kind >> at.CLASS_KZ
     kx, ky = kz + 1 if kz < 2 else 0, kz - 1 if kz > 0 else 2
-    set_packet_shear(space, 64 * kx, 64 * ky, 64 * kz)
+    for part in range(at.PARTS):
+        set_part_shear(space + at.PART_SIZE * part, 64 * kx, 64 * ky, 64 * kz)
     hit_only = load_i32(packet + at.HIT_ONLY) != 0
-    own = entries + at.VECTOR * base
-    refs = packet + 4 * base
-    size, ref, active = 0, np.int64(0), group
-    while active != 0:
+    entries += at.ENTRY_VECTORS * base
+    refs = 4 * base + at.PACKET_REFS
+    size, ref, active = np.int64(0), np.int64(0), group
+    while active != NONE:
         if ref >= 0:
-            size = visit_children(nodes + ref * NODE_SIZE, space, packet, octant, active, entries, base + size) - base
+            size, active = visit_children(
+                nodes + ref * NODE_SIZE, space, packet, bounds, octant, active, entries, size, packet + refs
+            )
         else:
             first, count = ~ref >> 2, (~ref & 3) + 1
-            found = np.uint32(0)
+            found = NONE
             step = 2 if indices == 0 else 1
             for pack in range(0, count, step):
                 if indices == 0:
@@ -232,20 +252,24 @@ def walk_bottom(blas, packet, walk, entries, base, kind, group):
                 found |= test_leaf(address, packs, space, packet, kind, 16 * kx, 16 * ky, 16 * kz, active)
                 if hit_only:
                     active &= ~found
-            if found != 0:
-                shorten(packet, group)
-                if load_f32(packet + at.WIDEST_END) == DEAD:
+            if found != NONE:
+                shorten(space, packet, bounds, group)
+                if load_f32(bounds + at.BOUND_END) == DEAD:
                     return
-        active, size = next_entry(packet, own, size)
-        ref = np.int64(load_i32(refs + at.PACKET_REFS + 4 * size))
+            active = NONE
+        if active != NONE:
+            size -= 1
+        else:
+            size, active = next_entry(packet, entries, size)
+        ref = np.int64(load_i32(packet + refs + 4 * size))
 
 
 @jit
 def enter_each(world, leaf, packet, walk, lanes):
     """Rays into an instance one by one."""
-    while lanes != 0:
-        lane = lowest_bit(lanes)
-        lanes &= lanes - np.uint32(1)
+    while lanes != NONE:
+        lane = lowest_lane(lanes)
+        lanes &= lanes - ONE
         load_lane(packet, walk, lane)
         enter_alone(world, leaf, walk, 0, np.int64(-1), np.float32(0.0), np.float32(0.0), None, None)
         store_lane(packet, walk, lane)
@@ -254,7 +278,7 @@ def enter_each(world, leaf, packet, walk, lanes):
 @jit
 def load_lane(packet, walk, lane):
     """A ray and what it has hit so far from the packet to the block of one ray."""
-    own = packet + 4 * lane
+    own = packet + at.PART_SIZE * (lane >> 4) + 4 * (lane & 15)
     for axis in range(3):
         store_f32(walk + state.ORIGIN + 4 * axis, load_f32(own + at.SPACE_ORIGIN + at.VECTOR * axis))
         store_f32(walk + state.DIRECTION + 4 * axis, load_f32(own + at.SPACE_DIRECTION + at.VECTOR * axis))
@@ -274,7 +298,8 @@ def load_lane(packet, walk, lane):
 @jit
 def store_lane(packet, walk, lane):
     """What a ray has hit alone back to the packet, if it is new."""
-    own, wide = packet + 4 * lane, packet + 8 * lane
+    part = packet + at.PART_SIZE * (lane >> 4)
+    own, wide = part + 4 * (lane & 15), part + 8 * (lane & 15)
     instance, number = load_i64(walk + state.HIT_INSTANCE), load_i64(walk + state.HIT_NUMBER)
     kind, end = load_i64(walk + state.HIT_KIND), load_f32(walk + state.T_CURRENT)
     if instance < 0 or load_f32(own + at.PACKET_END) == DEAD:
@@ -295,13 +320,13 @@ def store_lane(packet, walk, lane):
 
 
 @jit
-def report(request, packet, ray, invalid, world):
-    """Write what the rays of a packet have hit."""
-    instance = np.int64(load_i32(packet + at.PACKET_INSTANCE))
-    bits = hit_lanes(packet, instance)
-    hit, same = bits & ALL, bits >> np.uint32(16)
-    if hit == 0 or load_i32(packet + at.HIT_ONLY) != 0:
-        write_columns(request, packet, ray, invalid, np.int64(-1), np.int64(-1))
+def report(request, packet, part, ray, invalid, world):
+    """Write what the rays of a part have hit."""
+    instance = np.int64(load_i32(part + at.PACKET_INSTANCE))
+    bits, hit_only = hit_lanes(part, instance), load_i32(packet + at.HIT_ONLY)
+    hit, same = bits & np.uint32(0xFFFF), bits >> np.uint32(16)
+    if hit == 0 or hit_only != 0:
+        write_columns(request, part, ray, invalid, hit_only, np.int64(-1), np.int64(-1))
         return
     walk = load_i64(request + at.REQUEST_WALK)
     base, step = load_i64(walk + state.RAY_CONTRIBUTION), load_i64(walk + state.MULTIPLIER)
@@ -309,14 +334,14 @@ def report(request, packet, ray, invalid, world):
     if hit & ~same == 0 and instance >= 0:
         if load_i64(blas_of(world, instance) + state.BLAS_GEOMETRY_COUNT) == 1:
             group = base + load_i64(contributions + 8 * instance)
-            write_columns(request, packet, ray, invalid, load_i64(ids + 8 * instance), group)
+            write_columns(request, part, ray, invalid, hit_only, load_i64(ids + 8 * instance), group)
             return
-    write_columns(request, packet, ray, invalid, np.int64(-1), np.int64(-1))
+    write_columns(request, part, ray, invalid, hit_only, np.int64(-1), np.int64(-1))
     while hit != 0:
         lane = lowest_bit(hit)
         hit &= hit - np.uint32(1)
-        instance = np.int64(load_i32(packet + at.PACKET_INSTANCE + 4 * lane))
-        number = np.int64(load_i32(packet + at.PACKET_NUMBER + 4 * lane))
+        instance = np.int64(load_i32(part + at.PACKET_INSTANCE + 4 * lane))
+        number = np.int64(load_i32(part + at.PACKET_NUMBER + 4 * lane))
         blas = blas_of(world, instance)
         geometries = load_i64(blas + state.BLAS_GEOMETRIES)
         geometry = np.int64(find_geometry(geometries, load_i64(blas + state.BLAS_GEOMETRY_COUNT), number))

@@ -1,13 +1,15 @@
-"""Where things stand in the block of a packet of 16 rays: byte offsets, as ``state`` for one ray.
+"""Where things stand in the block of a packet: byte offsets, as ``state`` for one ray.
 
+A packet is PARTS parts of 16 rays, each with a block of its own (PART_SIZE); what follows them is common to all.
 Everything that is said of rays is a vector of 16 lanes of 32 bits (64 bytes) unless said otherwise.
 """
 
 from __future__ import annotations
 
-from rtviewer.kernels.state import ENTRY_SIZE as ENTRY_SIZE
-
 LANES = 16
+PARTS = 4
+"""Parts share the boxes of nodes and the way through the tree: that hides the time from a box test to what it
+decides, which is most of the time of 16 rays."""
 VECTOR = 64
 
 # A space: the rays as seen by one level, and what box and triangle tests make of them.
@@ -25,8 +27,17 @@ SPACE_FAR = 1216
 SPACE_SHEAR = 1408
 """Origin along kx, ky, kz; Sx, Sy, Sz."""
 SPACE_BOUNDS = 1792
-"""12 float32: per axis least and greatest reciprocal, the near and far origins that bound all others."""
+"""16 float32, of which 14 are used: what bounds all rays of the part (BOUND_*)."""
 SPACE_SIZE = 1856
+
+BOUND_LEAST_RECIPROCAL = 0
+"""Per axis; likewise the next three. The near and far origins are those that bound the distances of all."""
+BOUND_GREATEST_RECIPROCAL = 12
+BOUND_NEAR = 24
+BOUND_FAR = 36
+BOUND_T_MIN = 48
+BOUND_END = 52
+"""Widened."""
 
 CLASS_KZ = 3
 """Bits 0 to 2: components that are positive or zero, as octants are numbered; from this bit on kz."""
@@ -52,29 +63,32 @@ PACKET_V = PACKET_KIND + VECTOR
 PACKET_W = PACKET_V + 2 * VECTOR
 PACKET_DET = PACKET_W + 2 * VECTOR
 PACKET_SCRATCH = PACKET_DET + 2 * VECTOR
-"""Nine vectors for sheared corners, or eight int32 for children in octant order."""
+"""Nine vectors for sheared corners."""
 PACKET_RAYS = PACKET_SCRATCH + 9 * VECTOR
-"""Rays of a last packet that is not full: 16 x 3 float32 origins, as many directions, 16 t_min, 16 t_max."""
-PACKET_WORDS = PACKET_RAYS + 8 * VECTOR
-# Words of 32 bits from here:
-WIDEST_END = PACKET_WORDS
-"""float32: the largest of the widened ends."""
-LEAST_T_MIN = PACKET_WORDS + 4
-ENTERED = PACKET_WORDS + 8
+"""Rays of a last part that is not full: 16 x 3 float32 origins, as many directions, 16 t_min, 16 t_max."""
+PART_SIZE = PACKET_RAYS + 8 * VECTOR
+# Common to all parts from here; words are of 32 bits:
+BOUNDS_WORLD = PARTS * PART_SIZE
+"""Bounds of all parts, as SPACE_BOUNDS."""
+BOUNDS_OBJECT = BOUNDS_WORLD + VECTOR
+RANKS = BOUNDS_OBJECT + VECTOR
+"""Eight int32: children in octant order, times 4."""
+ENTERED = RANKS + 32
 """Index of the instance being walked."""
-KIND_POSITIVE = PACKET_WORDS + 12
+KIND_POSITIVE = ENTERED + 4
 """Hit kind where the determinant is positive; likewise the next."""
-KIND_NEGATIVE = PACKET_WORDS + 16
-CULLED_POSITIVE = PACKET_WORDS + 20
+KIND_NEGATIVE = ENTERED + 8
+CULLED_POSITIVE = ENTERED + 12
 """1 where a hit of that kind is culled by facing; likewise the next."""
-CULLED_NEGATIVE = PACKET_WORDS + 24
-CULLED_OPAQUE = PACKET_WORDS + 28
+CULLED_NEGATIVE = ENTERED + 16
+CULLED_OPAQUE = ENTERED + 20
 """1 where opaque geometry is culled; likewise the next."""
-CULLED_NON_OPAQUE = PACKET_WORDS + 32
-HIT_ONLY = PACKET_WORDS + 36
+CULLED_NON_OPAQUE = ENTERED + 24
+HIT_ONLY = ENTERED + 28
 """1 where only hit or miss is asked."""
-PACKET_REFS = PACKET_WORDS + VECTOR
-"""The stack's references, int32; its entries, a vector each, follow after a multiple of 64 bytes."""
+PACKET_REFS = RANKS + VECTOR
+"""The stack's references, int32; its entries, a vector for each part, follow after a multiple of 64 bytes."""
+ENTRY_VECTORS = PARTS * VECTOR
 
 # A request: int64 addresses of the rays' and results' columns, and what is uniform.
 REQUEST_ORIGIN = 0

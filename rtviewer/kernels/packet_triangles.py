@@ -21,11 +21,13 @@ from rtviewer.kernels.packet_vector import (
     INFINITY,
     INT4,
     INT8,
-    INT16,
     all_lanes,
+    bits_of,
     number,
     outer_interval,
+    part_of,
     spread,
+    with_bits,
 )
 from rtviewer.kernels.ray_box import WIDEN
 
@@ -44,46 +46,62 @@ def test_leaf(typing_context, pack, count, space, packet, octant, kx, ky, kz, ac
         pack, count, space, packet, octant, *axes, active = arguments
         two = builder.icmp_signed(">", count, number(1))
         second = builder.select(two, builder.add(pack, number(TRIANGLE_PACK_SIZE)), pack)
-        lanes = _possible(builder, pack, second, space, packet, octant)
-        lanes = builder.and_(
-            lanes, builder.select(two, ir.Constant(INT32, 0xFF), ir.Constant(INT32, 0x0F))
-        )
-        shear = [emit.load(builder, space, at.SPACE_SHEAR + at.VECTOR * part, FLOAT16) for part in range(6)]
+        usable = _usable(builder, pack, second, packet)
+        usable = builder.and_(usable, builder.select(two, ir.Constant(INT32, 0xFF), ir.Constant(INT32, 0x0F)))
+        near, far = _boxes(builder, pack, second, octant)
         hit_only = emit.load(builder, packet, at.HIT_ONLY, INT32)
-        done_bits = builder.sub(ir.Constant(INT32, 0), hit_only)
-        with emit.Loop(builder, lanes, [active, ir.Constant(INT32, 0)]) as triangles:
-            walking, hit_before = triangles.carried
-            lane = builder.zext(triangles.lane, INT64)
-            of_pack = builder.select(builder.icmp_unsigned(">=", lane, number(4)), second, pack)
-            corner = builder.add(of_pack, builder.shl(builder.and_(lane, number(3)), number(2)))
-            sheared = _shear(builder, corner, axes, shear)
-            x, y = sheared[0:3], sheared[3:6]
-            edges = [_edge(builder, x, y, p, q) for p, q in ((2, 1), (0, 2), (1, 0))]
-            low = emit.smaller(builder, edges[0], emit.smaller(builder, edges[1], edges[2]))
-            high = emit.larger(builder, edges[0], emit.larger(builder, edges[1], edges[2]))
-            zero = all_lanes(FLOAT16, 0)
-            mixed = builder.and_(builder.fcmp_ordered("<", low, zero), builder.fcmp_ordered(">", high, zero))
-            possible = builder.and_(emit.mask(builder, builder.not_(mixed)), walking)
-
-            def decide():
-                for part, value in enumerate(sheared):
-                    emit.store(builder, value, packet, at.PACKET_SCRATCH + at.VECTOR * part)
-                halves = builder.or_(_some(builder, possible, 0xFF, 1), _some(builder, possible, 0xFF00, 2))
-                with emit.Loop(builder, halves, [ir.Constant(INT32, 0)]) as half:
-                    eight = builder.shl(half.lane, ir.Constant(INT32, 3))
-                    bits = builder.and_(builder.lshr(possible, eight), ir.Constant(INT32, 0xFF))
-                    hit = _decide(builder, packet, space, corner, half.lane, bits, hit_only)
-                    half.next = [builder.or_(half.carried[0], builder.shl(hit, eight))]
-                return half.results[0]
-
-            none = ir.Constant(INT32, 0)
-            hit = emit.when(builder, builder.icmp_unsigned("!=", possible, none), decide, none)
-            walking = builder.and_(walking, builder.not_(builder.and_(hit, done_bits)))
-            triangles.next = [walking, builder.or_(hit_before, hit)]
-        return triangles.results[1]
+        parts = ir.Constant(INT32, 0)
+        for part in range(at.PARTS):
+            own = builder.and_(active, ir.Constant(INT64, 0xFFFF << 16 * part))
+            some = builder.icmp_unsigned("!=", own, number(0))
+            parts = builder.or_(parts, builder.select(some, ir.Constant(INT32, 1 << part), ir.Constant(INT32, 0)))
+        with emit.Loop(builder, parts, [number(0)]) as each:
+            own_space, own = part_of(builder, space, each.lane), part_of(builder, packet, each.lane)
+            bounds = builder.add(own_space, number(at.SPACE_BOUNDS))
+            met = emit.mask(builder, outer_interval(builder, bounds, near, far, FLOAT8))
+            walking = bits_of(builder, active, each.lane)
+            lanes = builder.and_(met, usable)
+            found = _test_part(builder, pack, second, own_space, own, packet, axes, lanes, walking, hit_only)
+            each.next = [with_bits(builder, each.carried[0], each.lane, found)]
+        return each.results[0]
 
     address = types.int64
-    return types.uint32(*[address] * 8, types.uint32), generate
+    return types.uint64(*[address] * 8, types.uint64), generate
+
+
+def _test_part(builder, pack, second, space, part, packet, axes, lanes, walking, hit_only):
+    """Some triangles of a leaf against the walking rays of a part; bits of the rays that have a new hit."""
+    shear = [emit.load(builder, space, at.SPACE_SHEAR + at.VECTOR * row, FLOAT16) for row in range(6)]
+    done_bits, none = builder.sub(ir.Constant(INT32, 0), hit_only), ir.Constant(INT32, 0)
+    with emit.Loop(builder, lanes, [walking, none]) as triangles:
+        walking, hit_before = triangles.carried
+        lane = builder.zext(triangles.lane, INT64)
+        of_pack = builder.select(builder.icmp_unsigned(">=", lane, number(4)), second, pack)
+        corner = builder.add(of_pack, builder.shl(builder.and_(lane, number(3)), number(2)))
+        sheared = _shear(builder, corner, axes, shear)
+        x, y = sheared[0:3], sheared[3:6]
+        edges = [_edge(builder, x, y, p, q) for p, q in ((2, 1), (0, 2), (1, 0))]
+        low = emit.smaller(builder, edges[0], emit.smaller(builder, edges[1], edges[2]))
+        high = emit.larger(builder, edges[0], emit.larger(builder, edges[1], edges[2]))
+        zero = all_lanes(FLOAT16, 0)
+        mixed = builder.and_(builder.fcmp_ordered("<", low, zero), builder.fcmp_ordered(">", high, zero))
+        possible = builder.and_(emit.mask(builder, builder.not_(mixed)), walking)
+
+        def decide():
+            for row, value in enumerate(sheared):
+                emit.store(builder, value, part, at.PACKET_SCRATCH + at.VECTOR * row)
+            halves = builder.or_(_some(builder, possible, 0xFF, 1), _some(builder, possible, 0xFF00, 2))
+            with emit.Loop(builder, halves, [none]) as half:
+                eight = builder.shl(half.lane, ir.Constant(INT32, 3))
+                bits = builder.and_(builder.lshr(possible, eight), ir.Constant(INT32, 0xFF))
+                hit = _decide(builder, part, packet, corner, half.lane, bits, hit_only)
+                half.next = [builder.or_(half.carried[0], builder.shl(hit, eight))]
+            return half.results[0]
+
+        hit = emit.when(builder, builder.icmp_unsigned("!=", possible, none), decide, none)
+        walking = builder.and_(walking, builder.not_(builder.and_(hit, done_bits)))
+        triangles.next = [walking, builder.or_(hit_before, hit)]
+    return triangles.results[1]
 
 
 def _some(builder, bits, among, answer):
@@ -97,8 +115,8 @@ def _eight(builder, pack, second, offset, kind=FLOAT4):
     return builder.shuffle_vector(*parts, ir.Constant(INT8, list(range(8))))
 
 
-def _possible(builder, pack, second, space, packet, octant):
-    """Bits of the triangles that have an area, are not culled by opacity and whose box the packet may meet."""
+def _boxes(builder, pack, second, octant):
+    """The planes of each triangle's box that rays of an octant meet first and last, per axis."""
     near, far = [], []
     for axis in AXES:
         corners = [_eight(builder, pack, second, 48 * corner + 16 * axis) for corner in range(3)]
@@ -108,14 +126,18 @@ def _possible(builder, pack, second, space, packet, octant):
         positive = builder.trunc(builder.lshr(octant, number(axis)), emit.BOOL)
         near.append(builder.select(positive, low, high))
         far.append(builder.select(positive, high, low))
-    met = outer_interval(builder, space, packet, near, far, FLOAT8)
+    return near, far
+
+
+def _usable(builder, pack, second, packet):
+    """Bits of the triangles that have an area and are not culled by opacity."""
     identity = _eight(builder, pack, second, 144, INT4)
-    met = builder.and_(met, builder.icmp_signed(">=", identity, all_lanes(INT8, 0)))
+    has_area = builder.icmp_signed(">=", identity, all_lanes(INT8, 0))
     opaque = builder.icmp_signed("!=", builder.and_(identity, all_lanes(INT8, ID_OPAQUE)), all_lanes(INT8, 0))
     culled = builder.select(
         opaque, spread(builder, packet, at.CULLED_OPAQUE, INT8), spread(builder, packet, at.CULLED_NON_OPAQUE, INT8)
     )
-    return emit.mask(builder, builder.and_(met, builder.icmp_signed("==", culled, all_lanes(INT8, 0))))
+    return emit.mask(builder, builder.and_(has_area, builder.icmp_signed("==", culled, all_lanes(INT8, 0))))
 
 
 def _shear(builder, corner, axes, shear):
@@ -139,10 +161,10 @@ def _edge(builder, x, y, p, q):
     return builder.fsub(builder.fmul(x[p], y[q]), builder.fmul(y[p], x[q]))
 
 
-def _decide(builder, packet, space, corner, half, bits, hit_only):
+def _decide(builder, part, packet, corner, half, bits, hit_only):
     """Eight rays against one triangle by the rules (``ray_triangle.covers``, ``candidates.test_triangle``); commits."""
-    narrow = builder.add(packet, builder.shl(builder.zext(half, INT64), number(5)))
-    wide = builder.add(packet, builder.shl(builder.zext(half, INT64), number(6)))
+    narrow = builder.add(part, builder.shl(builder.zext(half, INT64), number(5)))
+    wide = builder.add(part, builder.shl(builder.zext(half, INT64), number(6)))
     sheared = [
         builder.fpext(emit.load(builder, narrow, at.PACKET_SCRATCH + at.VECTOR * part, FLOAT8), DOUBLE8)
         for part in range(9)
@@ -182,7 +204,7 @@ def _decide(builder, packet, space, corner, half, bits, hit_only):
         total = builder.fadd(builder.fmul(u, z[0]), builder.fmul(v, z[1]))
         total = builder.fadd(total, builder.fmul(w, z[2]))
         t = builder.fptrunc(builder.fdiv(total, det), FLOAT8)
-        return _commit(builder, packet, space, corner, narrow, wide, inside, positive, t, (v, w, det), hit_only)
+        return _commit(builder, packet, corner, narrow, wide, inside, positive, t, (v, w, det), hit_only)
 
     return emit.when(builder, builder.icmp_unsigned("!=", emit.mask(builder, inside), none), commit, none)
 
@@ -202,7 +224,7 @@ def _owned(builder, edges, positive, x, y):
     return owned
 
 
-def _commit(builder, packet, space, corner, narrow, wide, inside, positive, t, attributes, hit_only):
+def _commit(builder, packet, corner, narrow, wide, inside, positive, t, attributes, hit_only):
     """What lies in the rays' intervals (RAY-6, DET-5) becomes their hit; its bits."""
     end = emit.load(builder, narrow, at.PACKET_END, FLOAT8)
     after = builder.fcmp_ordered(">", t, emit.load(builder, narrow, at.PACKET_T_MIN, FLOAT8))

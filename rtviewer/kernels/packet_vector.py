@@ -45,6 +45,26 @@ def _bit(builder, word, position):
 
 
 @intrinsic
+def lowest_lane(typing_context, bits):
+    """Index of the lowest bit that is set, of bits that are not 0."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(emit.BOOL, 1))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def count_lanes(typing_context, bits):
+    """How many bits are set."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
 def take_columns(typing_context, rows, out):
     """Sixteen rows of three float32 at ``rows`` to three vectors at ``out``."""
 
@@ -64,7 +84,7 @@ def take_columns(typing_context, rows, out):
 
 
 @intrinsic
-def begin_packet(typing_context, packet, t_min, t_max, lanes):
+def begin_part(typing_context, packet, t_min, t_max, lanes):
     """Intervals of the rays at two addresses and an empty hit for each; ``lanes``: bits of the rays there are.
 
     Returns bits 0-15: rays to be traced; bits 16-31: rays that break RAY-2 or RAY-3.
@@ -93,9 +113,6 @@ def begin_packet(typing_context, packet, t_min, t_max, lanes):
             (all_lanes(INT16, -1), at.PACKET_INSTANCE),
         ):
             emit.store(builder, value, packet, offset)
-        emit.store(builder, emit.reduce(builder, wide, emit.larger), packet, at.WIDEST_END)
-        least = builder.select(emit.lanes(builder, traced, 16), low, all_lanes(FLOAT16, INFINITY))
-        emit.store(builder, emit.reduce(builder, least, emit.smaller), packet, at.LEAST_T_MIN)
         wrong = builder.and_(emit.mask(builder, invalid), lanes)
         return builder.or_(traced, builder.shl(wrong, ir.Constant(INT32, 16)))
 
@@ -103,7 +120,7 @@ def begin_packet(typing_context, packet, t_min, t_max, lanes):
 
 
 @intrinsic
-def transform_packet(typing_context, packet, matrix):
+def transform_part(typing_context, packet, matrix):
     """The rays in object space, each as ``traverse.to_object``. Returns bits of the rays that stay finite."""
 
     def generate(context, builder, signature, arguments):
@@ -176,62 +193,93 @@ def set_space(typing_context, space, reach, share, condition):
     return types.void(types.int64, types.float32, types.float32, types.float32), generate
 
 
+def part_of(builder, address, number_of_part):
+    """A part's block or space; ``number_of_part`` int32."""
+    offset = builder.mul(builder.zext(number_of_part, INT64), number(at.PART_SIZE))
+    return builder.add(address, offset)
+
+
+def bits_of(builder, bits, part):
+    """The 16 bits of a part as uint32."""
+    shift = builder.zext(builder.shl(part, ir.Constant(INT32, 4)), INT64)
+    return builder.trunc(builder.and_(builder.lshr(bits, shift), number(0xFFFF)), INT32)
+
+
+def with_bits(builder, bits, part, of_part):
+    """Bits of all parts with those of one or-ed in."""
+    shift = builder.zext(builder.shl(part, ir.Constant(INT32, 4)), INT64)
+    return builder.or_(bits, builder.shl(builder.zext(of_part, INT64), shift))
+
+
+ALL_PARTS = ir.Constant(INT32, (1 << at.PARTS) - 1)
+
+
 @intrinsic
-def same_class(typing_context, space, lane, wanted):
-    """Bits of the rays whose class equals that of ``lane``, as far as the bits of ``wanted`` go."""
+def same_class(typing_context, space, kind, wanted):
+    """Bits of the rays whose class equals ``kind``, as far as the bits of ``wanted`` go."""
 
     def generate(context, builder, signature, arguments):
-        space, lane, wanted = arguments
-        offset = builder.add(builder.mul(lane, number(4)), number(at.SPACE_CLASS))
-        of_lane = emit.load_at(builder, builder.add(space, offset), INT32)
-        differ = builder.xor(
-            emit.load(builder, space, at.SPACE_CLASS, INT16), emit.splat(builder, of_lane, INT16)
-        )
-        differ = builder.and_(differ, emit.splat(builder, builder.trunc(wanted, INT32), INT16))
-        return emit.mask(builder, builder.icmp_signed("==", differ, all_lanes(INT16, 0)))
+        space, kind, wanted = arguments
+        kinds, asked = (emit.splat(builder, builder.trunc(value, INT32), INT16) for value in (kind, wanted))
+        with emit.Loop(builder, ALL_PARTS, [number(0)]) as parts:
+            own = emit.load(builder, part_of(builder, space, parts.lane), at.SPACE_CLASS, INT16)
+            differ = builder.and_(builder.xor(own, kinds), asked)
+            same = emit.mask(builder, builder.icmp_signed("==", differ, all_lanes(INT16, 0)))
+            parts.next = [with_bits(builder, parts.carried[0], parts.lane, same)]
+        return parts.results[0]
 
-    return types.uint32(types.int64, types.int64, types.int64), generate
+    return types.uint64(types.int64, types.int64, types.int64), generate
 
 
 @intrinsic
-def set_group(typing_context, space, octant, group):
-    """What the rays of ``group``, all of one octant, walk with: near and far origins, and the bounds of both."""
+def set_group(typing_context, space, packet, bounds, octant, group):
+    """What the rays of ``group``, all of one octant, walk with: near and far origins, and the bounds of both.
+
+    ``bounds``: address of what bounds all parts.
+    """
 
     def generate(context, builder, signature, arguments):
-        space, octant, group = arguments
-        members = emit.lanes(builder, group, 16)
-
-        def bound(value, choose, outside):
-            return emit.reduce(builder, builder.select(members, value, all_lanes(FLOAT16, outside)), choose)
-
-        def greatest(value):
-            return bound(value, emit.larger, -INFINITY)
-
-        def least(value):
-            return bound(value, emit.smaller, INFINITY)
-
-        for axis in AXES:
-            positive = builder.trunc(_bit(builder, octant, axis), emit.BOOL)
-            low = emit.load(builder, space, at.SPACE_LOW + at.VECTOR * axis, FLOAT16)
-            high = emit.load(builder, space, at.SPACE_HIGH + at.VECTOR * axis, FLOAT16)
-            reciprocal = emit.load(builder, space, at.SPACE_RECIPROCAL + at.VECTOR * axis, FLOAT16)
-            near, far = builder.select(positive, low, high), builder.select(positive, high, low)
-            emit.store(builder, near, space, at.SPACE_NEAR + at.VECTOR * axis)
-            emit.store(builder, far, space, at.SPACE_FAR + at.VECTOR * axis)
-            # The origin that makes distances least for near planes, greatest for far ones.
-            flip = builder.select(positive, ir.Constant(FLOAT, 1.0), ir.Constant(FLOAT, -1.0))
-            flips = emit.splat(builder, flip, FLOAT16)
-            near_bound = builder.fmul(greatest(builder.fmul(near, flips)), flip)
-            far_bound = builder.fmul(least(builder.fmul(far, flips)), flip)
-            for row, value in enumerate((least(reciprocal), greatest(reciprocal), near_bound, far_bound)):
-                emit.store(builder, value, space, at.SPACE_BOUNDS + 12 * row + 4 * axis)
+        space, packet, bounds, octant, group = arguments
+        nothing = all_lanes(FLOAT16, -INFINITY)
+        positive = [builder.trunc(_bit(builder, octant, axis), emit.BOOL) for axis in AXES]
+        # All bounds are greatest values, of the negative where the least is wanted.
+        one, minus = (ir.Constant(FLOAT, value) for value in (1.0, -1.0))
+        flips = [builder.select(bit, one, minus) for bit in positive]
+        signs = [minus] * 3 + [one] * 3 + flips + [builder.fmul(flip, minus) for flip in flips] + [minus, one]
+        row = ir.Constant(FLOAT16, ir.Undefined)
+        for lane, sign in enumerate([*signs, one, one]):
+            row = builder.insert_element(row, sign, ir.Constant(INT32, lane))
+        with emit.Loop(builder, ALL_PARTS, [nothing]) as parts:
+            own, part = part_of(builder, space, parts.lane), part_of(builder, packet, parts.lane)
+            members = emit.lanes(builder, bits_of(builder, group, parts.lane), 16)
+            low, high, reciprocal = (
+                [emit.load(builder, own, offset + at.VECTOR * axis, FLOAT16) for axis in AXES]
+                for offset in (at.SPACE_LOW, at.SPACE_HIGH, at.SPACE_RECIPROCAL)
+            )
+            near = [builder.select(positive[axis], low[axis], high[axis]) for axis in AXES]
+            far = [builder.select(positive[axis], high[axis], low[axis]) for axis in AXES]
+            for axis in AXES:
+                emit.store(builder, near[axis], own, at.SPACE_NEAR + at.VECTOR * axis)
+                emit.store(builder, far[axis], own, at.SPACE_FAR + at.VECTOR * axis)
+            ends = [emit.load(builder, part, offset, FLOAT16) for offset in (at.PACKET_T_MIN, at.PACKET_WIDE_END)]
+            columns = [*reciprocal, *reciprocal, *near, *far, *ends]
+            signed = [
+                builder.fmul(value, emit.splat(builder, sign, FLOAT16))
+                for value, sign in zip(columns, signs, strict=True)
+            ]
+            greatest = emit.reduce_all(
+                builder, [builder.select(members, value, nothing) for value in signed], emit.larger
+            )
+            emit.store(builder, builder.fmul(greatest, row), own, at.SPACE_BOUNDS)
+            parts.next = [emit.larger(builder, greatest, parts.carried[0])]
+        emit.store(builder, builder.fmul(parts.results[0], row), bounds, 0)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, types.uint32), generate
+    return types.void(*[types.int64] * 4, types.uint64), generate
 
 
 @intrinsic
-def set_packet_shear(typing_context, space, kx, ky, kz):
+def set_part_shear(typing_context, space, kx, ky, kz):
     """As ``ray_triangle.set_shear`` with scale 1; kx, ky, kz are axes times 64."""
 
     def generate(context, builder, signature, arguments):
@@ -248,20 +296,24 @@ def set_packet_shear(typing_context, space, kx, ky, kz):
     return types.void(types.int64, types.int64, types.int64, types.int64), generate
 
 
-def outer_interval(builder, space, packet, near_planes, far_planes, kind):
-    """Conditions of the boxes that the packet as a whole may meet; planes are per axis, one lane for each box."""
-    bound = [[spread(builder, space, at.SPACE_BOUNDS + 12 * r + 4 * a, kind) for a in AXES] for r in range(4)]
-    entry, leave = spread(builder, packet, at.LEAST_T_MIN, kind), None
+def outer_interval(builder, bounds, near_planes, far_planes, kind):
+    """Conditions of the boxes that rays within bounds may meet; planes are per axis, one lane for each box."""
+    least, greatest, near_origin, far_origin = (
+        [spread(builder, bounds, row + 4 * axis, kind) for axis in AXES]
+        for row in (at.BOUND_LEAST_RECIPROCAL, at.BOUND_GREATEST_RECIPROCAL, at.BOUND_NEAR, at.BOUND_FAR)
+    )
+    entry, leave = spread(builder, bounds, at.BOUND_T_MIN, kind), None
     for axis in AXES:
-        near = builder.fsub(near_planes[axis], bound[2][axis])
-        far = builder.fsub(far_planes[axis], bound[3][axis])
-        nears = [builder.fmul(near, bound[row][axis]) for row in (0, 1)]
-        fars = [builder.fmul(far, bound[row][axis]) for row in (0, 1)]
+        near = builder.fsub(near_planes[axis], near_origin[axis])
+        far = builder.fsub(far_planes[axis], far_origin[axis])
+        nears, fars = (
+            [builder.fmul(value, scale) for scale in (least[axis], greatest[axis])] for value in (near, far)
+        )
         entry = emit.larger(builder, emit.smaller(builder, *nears), entry)
         far = emit.larger(builder, *fars)
         leave = far if leave is None else emit.smaller(builder, far, leave)
     missed = builder.fcmp_ordered(">", entry, builder.fmul(leave, all_lanes(kind, WIDEN)))
-    beyond = builder.fcmp_ordered(">", entry, spread(builder, packet, at.WIDEST_END, kind))
+    beyond = builder.fcmp_ordered(">", entry, spread(builder, bounds, at.BOUND_END, kind))
     return builder.not_(builder.or_(missed, beyond))
 
 
@@ -276,62 +328,71 @@ def _plane_offsets(builder, octant):
 
 
 @intrinsic
-def visit_children(typing_context, node, space, packet, octant, active, entries, size):
-    """Test the children of a node and stack those that an active ray meets, farthest first; the stack's new size.
+def visit_children(typing_context, node, space, packet, bounds, octant, active, entries, size, refs):
+    """Test the children of a node and stack those that an active ray meets, farthest first.
 
-    ``entries``: address of the stack's vectors: where each ray enters, NaN for a ray that does not.
+    ``entries``, ``refs``: addresses of the stack's vectors (where each ray enters, NaN for a ray that does not) and
+    references. Returns the stack's new size and the bits of the rays that meet its top, 0 when nothing was stacked.
     """
+    results = types.Tuple([types.int64, types.uint64])
 
     def generate(context, builder, signature, arguments):
-        node, space, packet, octant, active, entries, size = arguments
+        node, space, packet, bounds, octant, active, entries, size, refs = arguments
         near_at, far_at = _plane_offsets(builder, octant)
         planes = [[emit.load_at(builder, builder.add(node, o), FLOAT8) for o in side] for side in (near_at, far_at)]
-        met = outer_interval(builder, space, packet, *planes, FLOAT8)
+        met = outer_interval(builder, bounds, *planes, FLOAT8)
         met = builder.and_(met, builder.icmp_signed("!=", emit.load(builder, node, 192, INT8), all_lanes(INT8, 0)))
         # Lane r of the order word: the child that comes r-th from far to near.
         shift = emit.splat(builder, builder.mul(builder.trunc(octant, INT32), ir.Constant(INT32, 3)), INT8)
         child = builder.and_(builder.lshr(emit.load(builder, node, 224, INT8), shift), all_lanes(INT8, 7))
         met = emit.splat(builder, emit.mask(builder, met), INT8)
         ranked = builder.trunc(builder.lshr(met, child), ir.VectorType(emit.BOOL, 8))
-        emit.store(builder, builder.shl(child, all_lanes(INT8, 2)), packet, at.PACKET_SCRATCH)
-        near_origin, far_origin, reciprocal = (
-            [emit.load(builder, space, offset + at.VECTOR * axis, FLOAT16) for axis in AXES]
-            for offset in (at.SPACE_NEAR, at.SPACE_FAR, at.SPACE_RECIPROCAL)
-        )
-        t_min = emit.load(builder, packet, at.PACKET_T_MIN, FLOAT16)
-        end = emit.load(builder, packet, at.PACKET_WIDE_END, FLOAT16)
-        walking = emit.lanes(builder, active, 16)
-        with emit.Loop(builder, emit.mask(builder, ranked), [size]) as loop:
+        emit.store(builder, builder.shl(child, all_lanes(INT8, 2)), packet, at.RANKS)
+        walking = [emit.lanes(builder, builder.lshr(active, number(16 * part)), 16) for part in range(at.PARTS)]
+        with emit.Loop(builder, emit.mask(builder, ranked), [size, number(0)]) as loop:
             place = builder.shl(builder.zext(loop.lane, INT64), number(2))
-            offset = emit.load_at(
-                builder, builder.add(builder.add(packet, number(at.PACKET_SCRATCH)), place), INT32
-            )
+            offset = emit.load_at(builder, builder.add(builder.add(packet, number(at.RANKS)), place), INT32)
             child = builder.add(node, builder.zext(offset, INT64))
-            entry, leave = t_min, None
-            for axis in AXES:
-                near, far = (
-                    emit.splat(builder, emit.load_at(builder, builder.add(child, side[axis]), FLOAT), FLOAT16)
-                    for side in (near_at, far_at)
-                )
-                near = builder.fmul(builder.fsub(near, near_origin[axis]), reciprocal[axis])
-                far = builder.fmul(builder.fsub(far, far_origin[axis]), reciprocal[axis])
-                entry = emit.larger(builder, near, entry)
-                leave = far if leave is None else emit.smaller(builder, far, leave)
-            missed = builder.fcmp_ordered(">", entry, builder.fmul(leave, all_lanes(FLOAT16, WIDEN)))
-            beyond = builder.fcmp_ordered(">", entry, end)
-            hit = builder.and_(builder.not_(builder.or_(missed, beyond)), walking)
+            near_planes, far_planes = (
+                [emit.splat(builder, emit.load_at(builder, builder.add(child, o), FLOAT), FLOAT16) for o in side]
+                for side in (near_at, far_at)
+            )
             # Always stored, kept only where someone meets the box: a branch here is often guessed wrong.
-            (top,) = loop.carried
-            slot = builder.add(entries, builder.shl(top, number(6)))
-            emit.store(builder, builder.select(hit, entry, all_lanes(FLOAT16, NAN)), slot, 0)
-            ref = builder.add(builder.add(packet, number(at.PACKET_REFS)), builder.shl(top, number(2)))
+            top, last = loop.carried
+            slot = builder.add(entries, builder.mul(top, number(at.ENTRY_VECTORS)))
+            bits = number(0)
+            for part in range(at.PARTS):
+                hit, entry = _enter_box(builder, space, packet, part, near_planes, far_planes)
+                hit = builder.and_(hit, walking[part])
+                emit.store(builder, builder.select(hit, entry, all_lanes(FLOAT16, NAN)), slot, at.VECTOR * part)
+                own = builder.zext(emit.mask(builder, hit), INT64)
+                bits = builder.or_(bits, builder.shl(own, number(16 * part)))
+            ref = builder.add(refs, builder.shl(top, number(2)))
             emit.store(builder, emit.load(builder, child, 192, INT32), ref, 0)
-            any_hit = builder.icmp_unsigned("!=", emit.mask(builder, hit), ir.Constant(INT32, 0))
-            loop.next = [builder.add(top, builder.zext(any_hit, INT64))]
-        return loop.results[0]
+            any_hit = builder.icmp_unsigned("!=", bits, number(0))
+            loop.next = [builder.add(top, builder.zext(any_hit, INT64)), builder.select(any_hit, bits, last)]
+        return context.make_tuple(builder, signature.return_type, loop.results)
 
     address = types.int64
-    return address(address, address, address, address, types.uint32, address, address), generate
+    return results(*[address] * 5, types.uint64, address, address, address), generate
+
+
+def _enter_box(builder, space, packet, part, near_planes, far_planes):
+    """(conditions, distances): which rays of a part meet a box, and where they enter it."""
+    base = at.PART_SIZE * part
+    entry, leave = emit.load(builder, packet, base + at.PACKET_T_MIN, FLOAT16), None
+    for axis in AXES:
+        near_origin, far_origin, reciprocal = (
+            emit.load(builder, space, base + offset + at.VECTOR * axis, FLOAT16)
+            for offset in (at.SPACE_NEAR, at.SPACE_FAR, at.SPACE_RECIPROCAL)
+        )
+        near = builder.fmul(builder.fsub(near_planes[axis], near_origin), reciprocal)
+        far = builder.fmul(builder.fsub(far_planes[axis], far_origin), reciprocal)
+        entry = emit.larger(builder, near, entry)
+        leave = far if leave is None else emit.smaller(builder, far, leave)
+    missed = builder.fcmp_ordered(">", entry, builder.fmul(leave, all_lanes(FLOAT16, WIDEN)))
+    beyond = builder.fcmp_ordered(">", entry, emit.load(builder, packet, base + at.PACKET_WIDE_END, FLOAT16))
+    return builder.not_(builder.or_(missed, beyond)), entry
 
 
 @intrinsic
@@ -340,24 +401,39 @@ def still_active(typing_context, packet, entry):
 
     def generate(context, builder, signature, arguments):
         packet, entry = arguments
-        end = emit.load(builder, packet, at.PACKET_WIDE_END, FLOAT16)
-        return emit.mask(builder, builder.fcmp_ordered("<=", emit.load(builder, entry, 0, FLOAT16), end))
+        bits = number(0)
+        for part in range(at.PARTS):
+            end = emit.load(builder, packet, at.PART_SIZE * part + at.PACKET_WIDE_END, FLOAT16)
+            enters = emit.load(builder, entry, at.VECTOR * part, FLOAT16)
+            own = builder.zext(emit.mask(builder, builder.fcmp_ordered("<=", enters, end)), INT64)
+            bits = builder.or_(bits, builder.shl(own, number(16 * part)))
+        return bits
 
-    return types.uint32(types.int64, types.int64), generate
+    return types.uint64(types.int64, types.int64), generate
 
 
 @intrinsic
-def shorten(typing_context, packet, group):
-    """Make the bound of the ends of a group's rays new."""
+def shorten(typing_context, space, packet, bounds, group):
+    """Make the ends within bounds new, those of each part and of all, after hits of a group's rays."""
 
     def generate(context, builder, signature, arguments):
-        packet, group = arguments
-        ends = emit.load(builder, packet, at.PACKET_WIDE_END, FLOAT16)
-        ends = builder.select(emit.lanes(builder, group, 16), ends, all_lanes(FLOAT16, -INFINITY))
-        emit.store(builder, emit.reduce(builder, ends, emit.larger), packet, at.WIDEST_END)
+        space, packet, bounds, group = arguments
+        nothing = all_lanes(FLOAT16, -INFINITY)
+        ends = []
+        for part in range(at.PARTS):
+            own = emit.load(builder, packet, at.PART_SIZE * part + at.PACKET_WIDE_END, FLOAT16)
+            members = emit.lanes(builder, builder.lshr(group, number(16 * part)), 16)
+            ends.append(builder.select(members, own, nothing))
+        greatest = emit.reduce_all(builder, ends, emit.larger)
+        farthest = None
+        for part in range(at.PARTS):
+            end = builder.extract_element(greatest, ir.Constant(INT32, part))
+            emit.store(builder, end, space, at.PART_SIZE * part + at.SPACE_BOUNDS + at.BOUND_END)
+            farthest = end if farthest is None else emit.larger(builder, end, farthest)
+        emit.store(builder, farthest, bounds, at.BOUND_END)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.uint32), generate
+    return types.void(types.int64, types.int64, types.int64, types.uint64), generate
 
 
 @intrinsic
@@ -376,14 +452,14 @@ def hit_lanes(typing_context, packet, instance):
 
 
 @intrinsic
-def write_columns(typing_context, request, packet, ray, invalid, instance_id, hit_group):
+def write_columns(typing_context, request, packet, ray, invalid, hit_only, instance_id, hit_group):
     """All columns of the results of the rays from ``ray`` on, as if all hits were in the only geometry of one instance.
 
-    ``invalid``: bits of rays that break RAY-2 or RAY-3. Where only hit or miss is asked, all else is as of a miss.
+    ``packet`` is the block of their part, ``invalid`` has the bits of those that break RAY-2 or RAY-3. Where only hit or miss is asked, all else is as of a miss.
     """
 
     def generate(context, builder, signature, arguments):
-        request, packet, ray, invalid, instance_id, hit_group = arguments
+        request, packet, ray, invalid, hit_only, instance_id, hit_group = arguments
         byte16, long16 = ir.VectorType(ir.IntType(8), 16), ir.VectorType(INT64, 16)
 
         def write(column, value, size):
@@ -394,7 +470,7 @@ def write_columns(typing_context, request, packet, ray, invalid, instance_id, hi
         hit = builder.icmp_signed(">=", found, all_lanes(INT16, 0))
         write(at.REQUEST_HIT, builder.zext(hit, byte16), 1)
         write(at.REQUEST_INVALID, builder.zext(emit.lanes(builder, invalid, 16), byte16), 1)
-        hit_only = emit.splat(builder, emit.load(builder, packet, at.HIT_ONLY, INT32), INT16)
+        hit_only = emit.splat(builder, hit_only, INT16)
         hit = builder.and_(hit, builder.icmp_signed("==", hit_only, all_lanes(INT16, 0)))
         end, t_max = (emit.load(builder, packet, offset, FLOAT16) for offset in (at.PACKET_END, at.PACKET_T_MAX))
         write(at.REQUEST_T, builder.select(hit, end, t_max), 4)
@@ -420,4 +496,4 @@ def write_columns(typing_context, request, packet, ray, invalid, instance_id, hi
         write(at.REQUEST_ATTRIBUTES, attributes, 8)
         return context.get_dummy_value()
 
-    return types.void(*[types.int64] * 3, types.uint32, types.int64, types.int64), generate
+    return types.void(*[types.int64] * 3, types.uint32, types.int32, types.int64, types.int64), generate

@@ -140,7 +140,7 @@ def trace_in_packets(
         for name, shape in (("origin", (count, 3)), ("direction", (count, 3)), ("t_min", (count,)), ("t_max", (count,)))
     ]
     entries = stack_size + LANES
-    packet = np.zeros(packet_state.PACKET_REFS + entries * (4 + packet_state.VECTOR) + 192, np.uint8)
+    packet = np.zeros(packet_state.PACKET_REFS + entries * (4 + packet_state.ENTRY_VECTORS) + 192, np.uint8)
     walk = np.zeros(state.STACK + stack_size * state.ENTRY_SIZE + 64, np.uint8)
     walk[state.REPORT_T :][:4].view(np.float32)[:] = arguments.report_t
     words = walk.view(np.int64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,7 @@ class Dispatcher:
         self.tlas = tlas
         self.profile = profile
         self._used = self._resolve(blases)
+        self._checked: tuple[TraceSettings, Arguments] | None = None
         descs = tlas.instance_descs
         self._instance_id = low_24(descs["InstanceIDAndMask"]).astype(np.int64)
         self._contribution = low_24(descs["InstanceContributionAndFlags"]).astype(np.int64)
@@ -235,6 +237,16 @@ class Dispatcher:
         return TraceResult(hits, None, settings, seconds)
 
     def _arguments(self, settings: TraceSettings, count: int, *, inline: bool) -> Arguments:
+        """Checked and canonical; kept for the next call with the same settings where they are the same for all rays."""
+        if self._checked is not None and self._checked[0] is settings and not inline:
+            return self._checked[1]
+        arguments = self._checked_arguments(settings, count, inline=inline)
+        values = (getattr(settings, field.name) for field in fields(settings))
+        if not inline and not any(isinstance(value, np.ndarray) for value in values):
+            self._checked = settings, arguments
+        return arguments
+
+    def _checked_arguments(self, settings: TraceSettings, count: int, *, inline: bool) -> Arguments:
         from rtviewer.kernels.traverse import Arguments
 
         skips = settings.pipeline_flags & (PipelineFlag.SKIP_TRIANGLES | PipelineFlag.SKIP_PROCEDURAL_PRIMITIVES)

@@ -9,7 +9,6 @@ and are not made here.
 from __future__ import annotations
 
 import time
-from dataclasses import fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 LANES = 16
 FEWEST_RAYS = 8
 """Fewer are walked alone: a packet that is less than half full is no faster."""
-COLUMNS = {
+COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "hit": (np.bool_, ()),
     "t": (np.float32, ()),
     "instance_index": (np.int32, ()),
@@ -38,7 +37,9 @@ COLUMNS = {
     "attributes": (np.float32, (2,)),
     "hit_group_index": (np.int64, ()),
     "invalid": (np.bool_, ()),
-}  # type: dict[str, tuple[Any, tuple[int, ...]]]
+}
+"""Columns of Hits in order: dtype, axes after the ray's."""
+ROW_SIZE = sum(np.dtype(dtype).itemsize * (axes[0] if axes else 1) for dtype, axes in COLUMNS.values())
 
 
 class PacketRules:
@@ -57,8 +58,16 @@ class PacketRules:
             if address != 0
         ]
 
+        self._answers: dict[tuple[int, int], bool] = {}
+
     def allow(self, ray_flags: int, mask: int) -> bool:
         """Whether all that rays with these flags and mask can meet is opaque, and some of it are triangles."""
+        key = ray_flags, mask & 0xFF
+        if key not in self._answers:
+            self._answers[key] = self._allow(*key)
+        return self._answers[key]
+
+    def _allow(self, ray_flags: int, mask: int) -> bool:
         triangles = False
         for instance_flags, instance_mask, procedural, has_opaque, has_non_opaque in self._kinds:
             skipped = RayFlag.SKIP_PROCEDURAL_PRIMITIVES if procedural else RayFlag.SKIP_TRIANGLES
@@ -132,9 +141,7 @@ def trace_in_packets(
     from rtviewer.kernels.packet import trace_packets
 
     count = len(rays)
-    columns: dict[str, NDArray[Any]] = {
-        name: np.empty((-(-count // LANES) * LANES, *axes), dtype) for name, (dtype, axes) in COLUMNS.items()
-    }
+    columns, addresses = _new_columns(count)
     inputs = [
         _column(getattr(rays, name), shape)
         for name, shape in (("origin", (count, 3)), ("direction", (count, 3)), ("t_min", (count,)), ("t_max", (count,)))
@@ -154,8 +161,7 @@ def trace_in_packets(
     request = np.array(
         [
             *(column.ctypes.data for column in inputs), count, hit_only,
-            *(columns[field.name].ctypes.data for field in fields(Hits)),
-            *(table.ctypes.data for table in identities),
+            *addresses, *(table.ctypes.data for table in identities),
             -(-packet.ctypes.data // 64) * 64, walk.ctypes.data, world.ctypes.data, entries,
         ],
         np.int64,
@@ -163,7 +169,22 @@ def trace_in_packets(
     start = time.perf_counter()
     trace_packets(request.ctypes.data, 0, count)
     seconds = time.perf_counter() - start
-    return Hits(**{name: column[:count] for name, column in columns.items()}), seconds
+    return Hits(*columns), seconds
+
+
+def _new_columns(count: int) -> tuple[list[NDArray[Any]], list[int]]:
+    """The columns of Hits, in one block of memory, with room for whole packets behind each; their addresses."""
+    padded = -(-count // LANES) * LANES
+    block = np.empty(padded * ROW_SIZE + 64, np.uint8)
+    base = block.ctypes.data
+    offset = -base % 64
+    columns, addresses = [], []
+    for dtype, axes in COLUMNS.values():
+        column: NDArray[Any] = np.ndarray((count, *axes), dtype, block, offset)
+        columns.append(column)
+        addresses.append(base + offset)
+        offset += padded * column.itemsize * (axes[0] if axes else 1)
+    return columns, addresses
 
 
 def _first_hit(hit_only: bool) -> int:

@@ -62,9 +62,7 @@ PACKET_V = PACKET_KIND + VECTOR
 """16 float64: with the next two, attributes are V / DET and W / DET."""
 PACKET_W = PACKET_V + 2 * VECTOR
 PACKET_DET = PACKET_W + 2 * VECTOR
-PACKET_SCRATCH = PACKET_DET + 2 * VECTOR
-"""Nine vectors for sheared corners."""
-PACKET_RAYS = PACKET_SCRATCH + 9 * VECTOR
+PACKET_RAYS = PACKET_DET + 2 * VECTOR
 """Rays of a last part that is not full: 16 x 3 float32 origins, as many directions, 16 t_min, 16 t_max."""
 PART_SIZE = PACKET_RAYS + 8 * VECTOR
 # Common to all parts from here; words are of 32 bits:
@@ -86,7 +84,10 @@ CULLED_OPAQUE = ENTERED + 20
 CULLED_NON_OPAQUE = ENTERED + 24
 HIT_ONLY = ENTERED + 28
 """1 where only hit or miss is asked."""
-PACKET_REFS = RANKS + VECTOR
+CANDIDATES = RANKS + VECTOR
+"""What is left to be decided of a leaf, at most two for each triangle and part, and one to spare: int64 address of a
+triangle, int32 bits of rays, int32 half of a part."""
+PACKET_REFS = CANDIDATES + 16 * (16 * PARTS + 4)
 """The stack's references, int32; its entries, a vector for each part, follow after a multiple of 64 bytes."""
 ENTRY_VECTORS = PARTS * VECTOR
 

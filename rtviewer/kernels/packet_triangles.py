@@ -1,7 +1,8 @@
 """The triangles of a leaf against the rays of a packet, as vector code.
 
-Three sieves: the box of each triangle against what bounds the whole packet, float32 edge values for each ray, and for
-what is left the decision in float64, half a packet at a time (``packet_vector`` says why the result is a single ray's).
+Three sieves: the box of each triangle against what bounds a part, float32 edge values for each ray of it, and for what
+is left the decision in float64, half a part at a time (``packet_vector`` says why the result is a single ray's). Each
+sieve lists what it lets through before the next begins: code without branches keeps the processor busy.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from rtviewer.kernels.packet_vector import (
     outer_interval,
     part_of,
     spread,
-    with_bits,
 )
 from rtviewer.kernels.ray_box import WIDEN
 
@@ -49,64 +49,64 @@ def test_leaf(typing_context, pack, count, space, packet, octant, kx, ky, kz, ac
         usable = _usable(builder, pack, second, packet)
         usable = builder.and_(usable, builder.select(two, ir.Constant(INT32, 0xFF), ir.Constant(INT32, 0x0F)))
         near, far = _boxes(builder, pack, second, octant)
-        hit_only = emit.load(builder, packet, at.HIT_ONLY, INT32)
-        parts = ir.Constant(INT32, 0)
+        pairs = ir.Constant(INT32, 0)
         for part in range(at.PARTS):
+            bounds = builder.add(space, number(at.PART_SIZE * part + at.SPACE_BOUNDS))
+            met = builder.and_(emit.mask(builder, outer_interval(builder, bounds, near, far, FLOAT8)), usable)
             own = builder.and_(active, ir.Constant(INT64, 0xFFFF << 16 * part))
-            some = builder.icmp_unsigned("!=", own, number(0))
-            parts = builder.or_(parts, builder.select(some, ir.Constant(INT32, 1 << part), ir.Constant(INT32, 0)))
-        with emit.Loop(builder, parts, [number(0)]) as each:
-            own_space, own = part_of(builder, space, each.lane), part_of(builder, packet, each.lane)
-            bounds = builder.add(own_space, number(at.SPACE_BOUNDS))
-            met = emit.mask(builder, outer_interval(builder, bounds, near, far, FLOAT8))
-            walking = bits_of(builder, active, each.lane)
-            lanes = builder.and_(met, usable)
-            found = _test_part(builder, pack, second, own_space, own, packet, axes, lanes, walking, hit_only)
-            each.next = [with_bits(builder, each.carried[0], each.lane, found)]
+            met = builder.select(builder.icmp_unsigned("!=", own, number(0)), met, ir.Constant(INT32, 0))
+            pairs = builder.or_(pairs, builder.shl(met, ir.Constant(INT32, 8 * part)))
+        listed = builder.add(packet, number(at.CANDIDATES))
+        with emit.Loop(builder, pairs, [number(0)]) as pair:
+            part = builder.lshr(pair.lane, ir.Constant(INT32, 3))
+            lane = builder.zext(pair.lane, INT64)
+            of_pack = builder.select(_is_set(builder, lane, 4), second, pack)
+            corner = builder.add(of_pack, builder.shl(builder.and_(lane, number(3)), number(2)))
+            possible = _possible(builder, corner, axes, part_of(builder, space, part))
+            possible = builder.and_(possible, bits_of(builder, active, part))
+            (size,) = pair.carried
+            for half in (0, 1):
+                bits = builder.and_(builder.lshr(possible, ir.Constant(INT32, 8 * half)), ir.Constant(INT32, 0xFF))
+                slot = builder.add(listed, builder.shl(size, number(4)))
+                emit.store(builder, corner, slot, 0)
+                emit.store(builder, bits, slot, 8)
+                place = builder.add(builder.shl(part, ir.Constant(INT32, 1)), ir.Constant(INT32, half))
+                emit.store(builder, place, slot, 12)
+                some = builder.icmp_unsigned("!=", bits, ir.Constant(INT32, 0))
+                size = builder.add(size, builder.zext(some, INT64))
+            pair.next = [size]
+        size = pair.results[0]
+        # As many bits as are listed, at most 64.
+        places = builder.lshr(number(-1), builder.and_(builder.sub(number(64), size), number(63)))
+        places = builder.select(builder.icmp_unsigned("==", size, number(0)), number(0), places)
+        hit_only = emit.load(builder, packet, at.HIT_ONLY, INT32)
+        with emit.Loop(builder, places, [number(0)]) as each:
+            slot = builder.add(listed, builder.shl(each.lane, number(4)))
+            corner, bits = emit.load(builder, slot, 0, INT64), emit.load(builder, slot, 8, INT32)
+            place = emit.load(builder, slot, 12, INT32)
+            found = _decide(builder, space, packet, axes, corner, place, bits, hit_only)
+            shift = builder.zext(builder.shl(place, ir.Constant(INT32, 3)), INT64)
+            each.next = [builder.or_(each.carried[0], builder.shl(builder.zext(found, INT64), shift))]
         return each.results[0]
 
     address = types.int64
     return types.uint64(*[address] * 8, types.uint64), generate
 
 
-def _test_part(builder, pack, second, space, part, packet, axes, lanes, walking, hit_only):
-    """Some triangles of a leaf against the walking rays of a part; bits of the rays that have a new hit."""
-    shear = [emit.load(builder, space, at.SPACE_SHEAR + at.VECTOR * row, FLOAT16) for row in range(6)]
-    done_bits, none = builder.sub(ir.Constant(INT32, 0), hit_only), ir.Constant(INT32, 0)
-    with emit.Loop(builder, lanes, [walking, none]) as triangles:
-        walking, hit_before = triangles.carried
-        lane = builder.zext(triangles.lane, INT64)
-        of_pack = builder.select(builder.icmp_unsigned(">=", lane, number(4)), second, pack)
-        corner = builder.add(of_pack, builder.shl(builder.and_(lane, number(3)), number(2)))
-        sheared = _shear(builder, corner, axes, shear)
-        x, y = sheared[0:3], sheared[3:6]
-        edges = [_edge(builder, x, y, p, q) for p, q in ((2, 1), (0, 2), (1, 0))]
-        low = emit.smaller(builder, edges[0], emit.smaller(builder, edges[1], edges[2]))
-        high = emit.larger(builder, edges[0], emit.larger(builder, edges[1], edges[2]))
-        zero = all_lanes(FLOAT16, 0)
-        mixed = builder.and_(builder.fcmp_ordered("<", low, zero), builder.fcmp_ordered(">", high, zero))
-        possible = builder.and_(emit.mask(builder, builder.not_(mixed)), walking)
-
-        def decide():
-            for row, value in enumerate(sheared):
-                emit.store(builder, value, part, at.PACKET_SCRATCH + at.VECTOR * row)
-            halves = builder.or_(_some(builder, possible, 0xFF, 1), _some(builder, possible, 0xFF00, 2))
-            with emit.Loop(builder, halves, [none]) as half:
-                eight = builder.shl(half.lane, ir.Constant(INT32, 3))
-                bits = builder.and_(builder.lshr(possible, eight), ir.Constant(INT32, 0xFF))
-                hit = _decide(builder, part, packet, corner, half.lane, bits, hit_only)
-                half.next = [builder.or_(half.carried[0], builder.shl(hit, eight))]
-            return half.results[0]
-
-        hit = emit.when(builder, builder.icmp_unsigned("!=", possible, none), decide, none)
-        walking = builder.and_(walking, builder.not_(builder.and_(hit, done_bits)))
-        triangles.next = [walking, builder.or_(hit_before, hit)]
-    return triangles.results[1]
+def _is_set(builder, word, bit):
+    return builder.icmp_unsigned("!=", builder.and_(word, number(bit)), number(0))
 
 
-def _some(builder, bits, among, answer):
-    met = builder.icmp_unsigned("!=", builder.and_(bits, ir.Constant(INT32, among)), ir.Constant(INT32, 0))
-    return builder.select(met, ir.Constant(INT32, answer), ir.Constant(INT32, 0))
+def _possible(builder, corner, axes, space):
+    """Bits of the rays of a part that float32 edge values do not reject (step 3 of the method)."""
+    shear = [emit.load(builder, space, at.SPACE_SHEAR + at.VECTOR * row, FLOAT16) for row in range(5)]
+    x, y, _ = _shear(builder, corner, axes, shear)
+    edges = [_edge(builder, x, y, p, q) for p, q in ((2, 1), (0, 2), (1, 0))]
+    low = emit.smaller(builder, edges[0], emit.smaller(builder, edges[1], edges[2]))
+    high = emit.larger(builder, edges[0], emit.larger(builder, edges[1], edges[2]))
+    zero = all_lanes(FLOAT16, 0)
+    mixed = builder.and_(builder.fcmp_ordered("<", low, zero), builder.fcmp_ordered(">", high, zero))
+    return emit.mask(builder, builder.not_(mixed))
 
 
 def _eight(builder, pack, second, offset, kind=FLOAT4):
@@ -141,35 +141,45 @@ def _usable(builder, pack, second, packet):
 
 
 def _shear(builder, corner, axes, shear):
-    """Sheared corners, float32: x of the three, y, and z times Sz (steps 1 and 2 of the method)."""
+    """Sheared corners, float32 (steps 1 and 2 of the method): x of the three, y, and what is along the ray."""
     kx, ky, kz = axes
+    kind = shear[0].type
     xs, ys, zs = [], [], []
     for number_of_corner in range(3):
 
         def relative(axis, origin, offset=48 * number_of_corner):
             value = emit.load(builder, builder.add(corner, axis), offset, FLOAT)
-            return builder.fsub(emit.splat(builder, value, FLOAT16), origin)
+            return builder.fsub(emit.splat(builder, value, kind), origin)
 
         along = relative(kz, shear[2])
         xs.append(builder.fsub(relative(kx, shear[0]), builder.fmul(shear[3], along)))
         ys.append(builder.fsub(relative(ky, shear[1]), builder.fmul(shear[4], along)))
-        zs.append(builder.fmul(shear[5], along))
-    return [*xs, *ys, *zs]
+        zs.append(along)
+    return xs, ys, zs
 
 
 def _edge(builder, x, y, p, q):
     return builder.fsub(builder.fmul(x[p], y[q]), builder.fmul(y[p], x[q]))
 
 
-def _decide(builder, part, packet, corner, half, bits, hit_only):
-    """Eight rays against one triangle by the rules (``ray_triangle.covers``, ``candidates.test_triangle``); commits."""
-    narrow = builder.add(part, builder.shl(builder.zext(half, INT64), number(5)))
-    wide = builder.add(part, builder.shl(builder.zext(half, INT64), number(6)))
-    sheared = [
-        builder.fpext(emit.load(builder, narrow, at.PACKET_SCRATCH + at.VECTOR * part, FLOAT8), DOUBLE8)
-        for part in range(9)
-    ]
-    x, y, z = sheared[0:3], sheared[3:6], sheared[6:9]
+def _decide(builder, space, packet, axes, corner, place, bits, hit_only):
+    """Eight rays against one triangle by the rules (``ray_triangle.covers``, ``candidates.test_triangle``); commits.
+
+    ``place``: twice the part, plus 1 for its upper half. Returns the bits of the rays that have a new hit.
+    """
+    part, half = (
+        builder.zext(builder.lshr(place, ir.Constant(INT32, 1)), INT64),
+        builder.zext(builder.and_(place, ir.Constant(INT32, 1)), INT64),
+    )
+    start = builder.mul(part, number(at.PART_SIZE))
+    narrow_offset = builder.add(start, builder.shl(half, number(5)))
+    narrow = builder.add(packet, narrow_offset)
+    wide = builder.add(builder.add(packet, start), builder.shl(half, number(6)))
+    own = builder.add(space, narrow_offset)
+    shear = [emit.load(builder, own, at.SPACE_SHEAR + at.VECTOR * row, FLOAT8) for row in range(6)]
+    x, y, along = _shear(builder, corner, axes, shear)
+    z = [builder.fmul(shear[5], value) for value in along]
+    x, y, z = ([builder.fpext(value, DOUBLE8) for value in values] for values in (x, y, z))
     u, v, w = edges = [_edge(builder, x, y, p, q) for p, q in ((2, 1), (0, 2), (1, 0))]
     det = builder.fadd(builder.fadd(u, v), w)
     zero = all_lanes(DOUBLE8, 0)

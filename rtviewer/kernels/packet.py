@@ -11,9 +11,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from rtviewer.kernels import jit
+from rtviewer.kernels import jit, state
 from rtviewer.kernels import packet_state as at
-from rtviewer.kernels import state
 from rtviewer.kernels.candidates import fill_pack, find_geometry, first_of_geometry
 from rtviewer.kernels.constants import (
     BACK_FACE,

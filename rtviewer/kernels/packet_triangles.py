@@ -121,7 +121,8 @@ def _boxes(builder, pack, second, octant):
     for axis in AXES:
         corners = [_eight(builder, pack, second, 48 * corner + 16 * axis) for corner in range(3)]
         low, high = (
-            choose(builder, corners[0], choose(builder, corners[1], corners[2])) for choose in (emit.smaller, emit.larger)
+            choose(builder, corners[0], choose(builder, corners[1], corners[2]))
+            for choose in (emit.smaller, emit.larger)
         )
         positive = builder.trunc(builder.lshr(octant, number(axis)), emit.BOOL)
         near.append(builder.select(positive, low, high))

@@ -1,9 +1,9 @@
-"""The steps of a packet of 16 rays as vector code: sixteen rays against a box, a transform, a triangle.
+"""The steps of a packet as vector code: sixteen rays against a box, a transform, a triangle.
 
-Each step is one intrinsic (see ``emit``), and every lane does what the walk of one ray does: box tests bound a ray's own
-(``ray_box``) from outside, and a triangle is decided by the operations of ``ray_triangle`` and ``candidates`` in their
-order. So a packet meets every triangle that each of its rays would meet alone, and makes of it what the ray would.
-Portable vectors of 16 lanes are left to LLVM to split where a processor has narrower ones.
+Each step is one intrinsic (see ``emit``), and every lane does what the walk of one ray does: box tests bound a ray's
+own (``ray_box``) from outside, and a triangle is decided by the operations of ``ray_triangle`` and ``candidates`` in
+their order. So a packet meets every triangle that each of its rays would meet alone, and makes of it what the ray
+would. Vectors of 16 lanes are left to LLVM to split where a processor has narrower ones.
 """
 
 from __future__ import annotations
@@ -164,7 +164,9 @@ def set_space(typing_context, space, reach, share, condition):
         margin = emit.larger(builder, margin, all_lanes(FLOAT16, TINY))
         zero, one, infinity = all_lanes(FLOAT16, 0), all_lanes(FLOAT16, 1), all_lanes(FLOAT16, INFINITY)
         kind = builder.select(
-            builder.fcmp_ordered(">=", largest, all_lanes(FLOAT16, HUGE)), all_lanes(INT16, at.CLASS_HUGE), all_lanes(INT16, 0)
+            builder.fcmp_ordered(">=", largest, all_lanes(FLOAT16, HUGE)),
+            all_lanes(INT16, at.CLASS_HUGE),
+            all_lanes(INT16, 0),
         )
         for axis in AXES:
             negative = builder.fcmp_ordered("<", direction[axis], zero)
@@ -306,9 +308,7 @@ def outer_interval(builder, bounds, near_planes, far_planes, kind):
     for axis in AXES:
         near = builder.fsub(near_planes[axis], near_origin[axis])
         far = builder.fsub(far_planes[axis], far_origin[axis])
-        nears, fars = (
-            [builder.fmul(value, scale) for scale in (least[axis], greatest[axis])] for value in (near, far)
-        )
+        nears, fars = ([builder.fmul(value, scale) for scale in (least[axis], greatest[axis])] for value in (near, far))
         entry = emit.larger(builder, emit.smaller(builder, *nears), entry)
         far = emit.larger(builder, *fars)
         leave = far if leave is None else emit.smaller(builder, far, leave)
@@ -455,7 +455,8 @@ def hit_lanes(typing_context, packet, instance):
 def write_columns(typing_context, request, packet, ray, invalid, hit_only, instance_id, hit_group):
     """All columns of the results of the rays from ``ray`` on, as if all hits were in the only geometry of one instance.
 
-    ``packet`` is the block of their part, ``invalid`` has the bits of those that break RAY-2 or RAY-3. Where only hit or miss is asked, all else is as of a miss.
+    ``packet`` is the block of their part, ``invalid`` has the bits of those that break RAY-2 or RAY-3. Where only hit or
+    miss is asked, all else is as of a miss.
     """
 
     def generate(context, builder, signature, arguments):

@@ -25,7 +25,7 @@ from rtviewer.dxr.rules import check_ray_flags, require
 from rtviewer.dxr.shader_table import hit_group_index
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import InvalidInputError, violation
-from rtviewer.trace.packets import PacketRules, choose_packets, only_hit_or_miss, trace_in_packets
+from rtviewer.trace.packets import FEWEST_RAYS, PacketCall, PacketRules, only_hit_or_miss, packet_call
 from rtviewer.trace.request import EVENT, Hits, RayBatch, TraceResult, TraceSettings, Walk
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class Dispatcher:
         self.profile = profile
         self._used = self._resolve(blases)
         self._checked: tuple[TraceSettings, Arguments] | None = None
+        self._packets: tuple[TraceSettings | None, PacketCall | None] = None, None
         descs = tlas.instance_descs
         self._instance_id = low_24(descs["InstanceIDAndMask"]).astype(np.int64)
         self._contribution = low_24(descs["InstanceContributionAndFlags"]).astype(np.int64)
@@ -186,11 +187,11 @@ class Dispatcher:
         from rtviewer.kernels.traverse import Found, Rays, trace_rays
 
         count = len(rays)
-        arguments = self._arguments(settings, count, inline=decisions is not None)
         if not counters and log is None and decisions is None:
-            packed = self._in_packets(rays, arguments, settings)
+            packed = self._in_packets(rays, settings)
             if packed is not None:
                 return packed, np.zeros(0, np.int64)
+        arguments = self._arguments(settings, count, inline=decisions is not None)
         invalid, skip = _invalid_rays(rays)
         prepared = Rays(
             _rows(rays.origin, (count, 3)), _rows(rays.direction, (count, 3)),
@@ -227,13 +228,22 @@ class Dispatcher:
     def _packet_rules(self) -> PacketRules:
         return PacketRules(self.tlas, self._used)
 
-    def _in_packets(self, rays: RayBatch, arguments: Arguments, settings: TraceSettings) -> TraceResult | None:
+    def _in_packets(self, rays: RayBatch, settings: TraceSettings) -> TraceResult | None:
         """The result by packets of rays (``trace.packets``); None where they may not be used or are no faster."""
-        single = choose_packets(self._packet_rules, len(rays), arguments, settings)
-        if single is None:
+        if len(rays) < FEWEST_RAYS:
             return None
-        world, identities = self._world[0].copy(), (self._instance_id, self._contribution)
-        hits, seconds = trace_in_packets(rays, single, world, identities, self.stack_size, hit_only=settings.hit_only)
+        asked, call = self._packets
+        if asked is not settings:
+            arguments, identities = (
+                self._arguments(settings, len(rays), inline=False),
+                (self._instance_id, self._contribution),
+            )
+            call = packet_call(self._packet_rules, arguments, self._world[0], identities, self.stack_size, settings)
+            if _is_same_for_all(settings):
+                self._packets = settings, call
+        if call is None:
+            return None
+        hits, seconds = call.trace(rays)
         return TraceResult(hits, None, settings, seconds)
 
     def _arguments(self, settings: TraceSettings, count: int, *, inline: bool) -> Arguments:
@@ -241,8 +251,7 @@ class Dispatcher:
         if self._checked is not None and self._checked[0] is settings and not inline:
             return self._checked[1]
         arguments = self._checked_arguments(settings, count, inline=inline)
-        values = (getattr(settings, field.name) for field in fields(settings))
-        if not inline and not any(isinstance(value, np.ndarray) for value in values):
+        if not inline and _is_same_for_all(settings):
             self._checked = settings, arguments
         return arguments
 
@@ -292,6 +301,11 @@ class Dispatcher:
             hit, found.t, columns[0], columns[1], columns[2], columns[3],
             instance_id, found.attributes, np.where(hit, record, -1), invalid,
         )  # fmt: skip
+
+
+def _is_same_for_all(settings: TraceSettings) -> bool:
+    """Whether no value is an array, which could be another's for each ray and could change."""
+    return not any(isinstance(getattr(settings, field.name), np.ndarray) for field in fields(settings))
 
 
 def _raise_faults(faults: NDArray[np.int64]) -> None:

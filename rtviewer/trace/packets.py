@@ -99,21 +99,6 @@ def _opacity_table(ray_flags: int) -> tuple[tuple[Opacity, Opacity], ...]:
     return tuple((of(GeometryFlag.OPAQUE, word), of(GeometryFlag.NONE, word)) for word in range(16))
 
 
-def choose_packets(rules: PacketRules, count: int, arguments: Arguments, settings: TraceSettings) -> Arguments | None:
-    """The arguments as single values where ``count`` rays may and should be walked in packets, else None."""
-    from rtviewer.kernels.packet import AVAILABLE
-
-    if settings.hit_groups is not None or count < FEWEST_RAYS or not AVAILABLE:
-        return None
-    if any((values[1:] != values[:1]).any() for values in arguments if values.size > 1):
-        return None
-    single = type(arguments)(*(values[:1] for values in arguments))
-    flags = int(single.flags[0])
-    if flags & RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH and not settings.hit_only:
-        return None
-    return single if rules.allow(flags, int(single.mask[0])) else None
-
-
 def only_hit_or_miss(hits: Hits, t_max: NDArray[np.float32]) -> Hits:
     """What TraceSettings.hit_only leaves of hits; ``t_max`` (n,) of the rays."""
     missed = Hits(
@@ -124,52 +109,84 @@ def only_hit_or_miss(hits: Hits, t_max: NDArray[np.float32]) -> Hits:
     return missed
 
 
-def trace_in_packets(
-    rays: RayBatch,
+class PacketCall:
+    """All of a dispatch in packets but the rays: made once for settings that are the same for all rays."""
+
+    def __init__(
+        self,
+        arguments: Arguments,
+        world: NDArray[np.uint8],
+        identities: tuple[NDArray[np.int64], NDArray[np.int64]],
+        stack_size: int,
+        settings: TraceSettings,
+    ) -> None:
+        """``arguments``: single values. ``world``: a block of ``kernels.state``, whose hit groups are taken out.
+        ``identities``: (instances,) ids and contributions. Both are kept."""
+        from rtviewer.kernels import packet_state, state
+        from rtviewer.kernels.packet import trace_packets
+
+        self._kernel = trace_packets
+        world[state.WORLD_RECORD_COUNT :][:8].view(np.int64)[:] = -1
+        self._walk = np.zeros(state.STACK + stack_size * state.ENTRY_SIZE + 64, np.uint8)
+        self._walk[state.REPORT_T :][:4].view(np.float32)[:] = arguments.report_t
+        first_hit = int(RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH) if settings.hit_only else 0  # any hit answers
+        words = self._walk.view(np.int64)
+        words[state.RAY_FLAGS // 8] = int(arguments.flags[0]) | first_hit
+        words[state.RAY_MASK // 8] = arguments.mask[0]
+        words[state.ANY_HIT // 8] = arguments.any_hit[0]
+        words[state.INTERSECTION // 8] = arguments.intersection[0]
+        words[state.RAY_CONTRIBUTION // 8] = int(arguments.contribution[0]) & 0xF
+        words[state.MULTIPLIER // 8] = int(arguments.multiplier[0]) & 0xF
+        self._entries = stack_size + LANES
+        self._packet_size = packet_state.PACKET_REFS + self._entries * (4 + packet_state.ENTRY_VECTORS) + 192
+        self._hit_only = int(settings.hit_only)
+        self._world, self._world_at = world, world.ctypes.data
+        self._identities = identities
+        self._identities_at = [table.ctypes.data for table in identities]
+
+    def trace(self, rays: RayBatch) -> tuple[Hits, float]:
+        """The hits and the seconds in the kernel. Several threads may call it at once."""
+        count = len(rays)
+        columns, addresses = _new_columns(count)
+        inputs = [
+            _column(rays.origin, (count, 3)), _column(rays.direction, (count, 3)),
+            _column(rays.t_min, (count,)), _column(rays.t_max, (count,)),
+        ]  # fmt: skip
+        packet, walk = np.empty(self._packet_size, np.uint8), self._walk.copy()
+        request = np.array(
+            [
+                *[column.ctypes.data for column in inputs], count, self._hit_only, *addresses, *self._identities_at,
+                -(-packet.ctypes.data // 64) * 64, walk.ctypes.data, self._world_at, self._entries,
+            ],
+            np.int64,
+        )  # fmt: skip
+        start = time.perf_counter()
+        self._kernel(request.ctypes.data, 0, count)
+        return Hits(*columns), time.perf_counter() - start
+
+
+def packet_call(
+    rules: PacketRules,
     arguments: Arguments,
     world: NDArray[np.uint8],
     identities: tuple[NDArray[np.int64], NDArray[np.int64]],
     stack_size: int,
-    *,
-    hit_only: bool,
-) -> tuple[Hits, float]:
-    """Trace all rays with uniform arguments; the hits and the seconds in the kernel.
+    settings: TraceSettings,
+) -> PacketCall | None:
+    """How to walk rays with these arguments in packets, None where that may not be; parameters as of PacketCall."""
+    from rtviewer.kernels.packet import AVAILABLE
 
-    ``world``: block of ``kernels.state``, whose hit groups are taken out. ``identities``: (instances,) ids and contributions.
-    """
-    from rtviewer.kernels import packet_state, state
-    from rtviewer.kernels.packet import trace_packets
-
-    count = len(rays)
-    columns, addresses = _new_columns(count)
-    inputs = [
-        _column(getattr(rays, name), shape)
-        for name, shape in (("origin", (count, 3)), ("direction", (count, 3)), ("t_min", (count,)), ("t_max", (count,)))
-    ]
-    entries = stack_size + LANES
-    packet = np.zeros(packet_state.PACKET_REFS + entries * (4 + packet_state.ENTRY_VECTORS) + 192, np.uint8)
-    walk = np.zeros(state.STACK + stack_size * state.ENTRY_SIZE + 64, np.uint8)
-    walk[state.REPORT_T :][:4].view(np.float32)[:] = arguments.report_t
-    words = walk.view(np.int64)
-    words[state.RAY_FLAGS // 8] = int(arguments.flags[0]) | _first_hit(hit_only)
-    words[state.RAY_MASK // 8] = arguments.mask[0]
-    words[state.ANY_HIT // 8] = arguments.any_hit[0]
-    words[state.INTERSECTION // 8] = arguments.intersection[0]
-    words[state.RAY_CONTRIBUTION // 8] = int(arguments.contribution[0]) & 0xF
-    words[state.MULTIPLIER // 8] = int(arguments.multiplier[0]) & 0xF
-    world[state.WORLD_RECORD_COUNT :][:8].view(np.int64)[:] = -1
-    request = np.array(
-        [
-            *(column.ctypes.data for column in inputs), count, hit_only,
-            *addresses, *(table.ctypes.data for table in identities),
-            -(-packet.ctypes.data // 64) * 64, walk.ctypes.data, world.ctypes.data, entries,
-        ],
-        np.int64,
-    )  # fmt: skip
-    start = time.perf_counter()
-    trace_packets(request.ctypes.data, 0, count)
-    seconds = time.perf_counter() - start
-    return Hits(*columns), seconds
+    if settings.hit_groups is not None or not AVAILABLE:
+        return None
+    if any((values[1:] != values[:1]).any() for values in arguments if values.size > 1):
+        return None
+    single = type(arguments)(*(values[:1] for values in arguments))
+    flags = int(single.flags[0])
+    if flags & RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH and not settings.hit_only:
+        return None
+    if not rules.allow(flags, int(single.mask[0])):
+        return None
+    return PacketCall(single, world.copy(), identities, stack_size, settings)
 
 
 def _new_columns(count: int) -> tuple[list[NDArray[Any]], list[int]]:
@@ -185,11 +202,6 @@ def _new_columns(count: int) -> tuple[list[NDArray[Any]], list[int]]:
         addresses.append(base + offset)
         offset += padded * column.itemsize * (axes[0] if axes else 1)
     return columns, addresses
-
-
-def _first_hit(hit_only: bool) -> int:
-    """Where only hit or miss is asked, any hit answers."""
-    return int(RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH) if hit_only else 0
 
 
 def _column(array: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:

@@ -48,6 +48,7 @@ from rtviewer.kernels.ray_box import WIDEN
 from rtviewer.kernels.ray_triangle import HUGE
 from rtviewer.kernels.traverse import enter_instance as enter_alone
 from rtviewer.kernels.traverse import instance_verdict
+from rtviewer.kernels.traverse import walk_bottom as walk_bottom_alone
 from rtviewer.kernels.traverse import walk_top as walk_alone
 from rtviewer.kernels.vector import lowest_bit
 
@@ -55,7 +56,9 @@ AVAILABLE = not numba.config.DISABLE_JIT
 """Vector code has no twin here: without the JIT there are no packets."""
 ONE, NONE = np.uint64(1), np.uint64(0)
 FEW = 6
-"""So many rays of a group, or fewer, are faster alone."""
+"""So many rays of a group, or fewer, are faster alone: from the root of a level on."""
+FEW_LEFT, FEW_AT_LEAF = 4, 2
+"""So many that are left at a node, or at a leaf."""
 FIRST_TRIANGLE_KIND = min(FRONT_FACE, BACK_FACE)
 DEAD = np.float32(-np.inf)
 RAYS = at.LANES * at.PARTS
@@ -232,7 +235,11 @@ def walk_bottom(blas, packet, walk, entries, base, kind, group):
     refs = 4 * base + at.PACKET_REFS
     size, ref, active = np.int64(0), np.int64(0), group
     while active != NONE:
-        if ref >= 0:
+        if count_lanes(active) <= (FEW_LEFT if ref >= 0 else FEW_AT_LEAF):
+            if walk_each(blas, packet, walk, active, ref):
+                shorten(space, packet, bounds, group)
+            active = NONE
+        elif ref >= 0:
             size, active = visit_children(
                 nodes + ref * NODE_SIZE, space, packet, bounds, octant, active, entries, size, packet + refs
             )
@@ -275,6 +282,23 @@ def enter_each(world, leaf, packet, walk, lanes):
 
 
 @jit
+def walk_each(blas, packet, walk, lanes, ref):
+    """Rays through a part of the bottom level that they are in, one by one; whether there was a hit."""
+    found = False
+    while lanes != NONE:
+        lane = lowest_lane(lanes)
+        lanes &= lanes - ONE
+        load_lane(packet, walk, lane)
+        own = packet + at.PART_SIZE * (lane >> 4) + 4 * (lane & 15) + at.PACKET_OBJECT
+        for axis in range(3):
+            store_f32(walk + state.OBJECT_ORIGIN + 4 * axis, load_f32(own + at.SPACE_ORIGIN + at.VECTOR * axis))
+            store_f32(walk + state.OBJECT_DIRECTION + 4 * axis, load_f32(own + at.SPACE_DIRECTION + at.VECTOR * axis))
+        walk_bottom_alone(blas, walk, 0, None, None, ref)
+        found |= store_lane(packet, walk, lane)
+    return found
+
+
+@jit
 def load_lane(packet, walk, lane):
     """A ray and what it has hit so far from the packet to the block of one ray."""
     own = packet + at.PART_SIZE * (lane >> 4) + 4 * (lane & 15)
@@ -296,16 +320,16 @@ def load_lane(packet, walk, lane):
 
 @jit
 def store_lane(packet, walk, lane):
-    """What a ray has hit alone back to the packet, if it is new."""
+    """What a ray has hit alone back to the packet, if it is new; whether it was."""
     part = packet + at.PART_SIZE * (lane >> 4)
     own, wide = part + 4 * (lane & 15), part + 8 * (lane & 15)
     instance, number = load_i64(walk + state.HIT_INSTANCE), load_i64(walk + state.HIT_NUMBER)
     kind, end = load_i64(walk + state.HIT_KIND), load_f32(walk + state.T_CURRENT)
     if instance < 0 or load_f32(own + at.PACKET_END) == DEAD:
-        return
+        return False
     is_old = instance == load_i32(own + at.PACKET_INSTANCE) and number == load_i32(own + at.PACKET_NUMBER)
     if is_old and kind == load_i32(own + at.PACKET_KIND) and end == load_f32(own + at.PACKET_END):
-        return
+        return False
     if load_i32(packet + at.HIT_ONLY) != 0:
         end = DEAD
     store_f32(own + at.PACKET_END, end)
@@ -316,6 +340,7 @@ def store_lane(packet, walk, lane):
     store_f64(wide + at.PACKET_V, np.float64(load_f32(walk + state.ATTRIBUTE_0)))
     store_f64(wide + at.PACKET_W, np.float64(load_f32(walk + state.ATTRIBUTE_1)))
     store_f64(wide + at.PACKET_DET, np.float64(1.0))
+    return True
 
 
 @jit

@@ -47,8 +47,7 @@ from rtviewer.kernels.packet_vector import (
 from rtviewer.kernels.ray_box import WIDEN
 from rtviewer.kernels.ray_triangle import HUGE
 from rtviewer.kernels.traverse import enter_instance as enter_alone
-from rtviewer.kernels.traverse import instance_verdict
-from rtviewer.kernels.traverse import walk_bottom as walk_bottom_alone
+from rtviewer.kernels.traverse import instance_verdict, stack_reference, walk_stacked
 from rtviewer.kernels.traverse import walk_top as walk_alone
 from rtviewer.kernels.vector import lowest_bit
 
@@ -77,6 +76,8 @@ def trace_packets(request, first, last):
     )
     entries = packet + (at.PACKET_REFS + 4 * load_i64(request + at.REQUEST_STACK) + 63) // 64 * 64
     store_i64(walk + state.WORLD, world)
+    for lane in range(RAYS):
+        store_i32(packet + at.ASIDE + 4 * lane, np.int32(0))
     store_i32(packet + at.HIT_ONLY, np.int32(load_i64(request + at.REQUEST_HIT_ONLY)))
     for ray in range(first, last, RAYS):
         traced, invalid = NONE, NONE
@@ -233,11 +234,12 @@ def walk_bottom(blas, packet, walk, entries, base, kind, group):
     hit_only = load_i32(packet + at.HIT_ONLY) != 0
     entries += at.ENTRY_VECTORS * base
     refs = 4 * base + at.PACKET_REFS
+    aside = NONE
     size, ref, active = np.int64(0), np.int64(0), group
     while active != NONE:
         if count_lanes(active) <= (FEW_LEFT if ref >= 0 else FEW_AT_LEAF):
-            if walk_each(blas, packet, walk, active, ref):
-                shorten(space, packet, bounds, group)
+            aside |= active
+            put_aside(blas, packet, walk, active, ref, entries + at.ENTRY_VECTORS * size)
             active = NONE
         elif ref >= 0:
             size, active = visit_children(
@@ -261,13 +263,17 @@ def walk_bottom(blas, packet, walk, entries, base, kind, group):
             if found != NONE:
                 shorten(space, packet, bounds, group)
                 if load_f32(bounds + at.BOUND_END) == DEAD:
-                    return
+                    size = np.int64(0)
             active = NONE
         if active != NONE:
             size -= 1
         else:
             size, active = next_entry(packet, entries, size)
         ref = np.int64(load_i32(packet + refs + 4 * size))
+    while aside != NONE:
+        lane = lowest_lane(aside)
+        aside &= aside - ONE
+        walk_aside(blas, packet, walk, lane)
 
 
 @jit
@@ -282,20 +288,39 @@ def enter_each(world, leaf, packet, walk, lanes):
 
 
 @jit
-def walk_each(blas, packet, walk, lanes, ref):
-    """Rays through a part of the bottom level that they are in, one by one; whether there was a hit."""
-    found = False
+def put_aside(blas, packet, walk, lanes, ref, entry):
+    """Remember for rays that they have to go on from a reference; ``entry``: address of where they enter."""
     while lanes != NONE:
         lane = lowest_lane(lanes)
         lanes &= lanes - ONE
-        load_lane(packet, walk, lane)
-        own = packet + at.PART_SIZE * (lane >> 4) + 4 * (lane & 15) + at.PACKET_OBJECT
-        for axis in range(3):
-            store_f32(walk + state.OBJECT_ORIGIN + 4 * axis, load_f32(own + at.SPACE_ORIGIN + at.VECTOR * axis))
-            store_f32(walk + state.OBJECT_DIRECTION + 4 * axis, load_f32(own + at.SPACE_DIRECTION + at.VECTOR * axis))
-        walk_bottom_alone(blas, walk, 0, None, None, ref)
-        found |= store_lane(packet, walk, lane)
-    return found
+        if load_i32(packet + at.ASIDE + 4 * lane) == at.ASIDE_ROOM:
+            walk_aside(blas, packet, walk, lane)
+        count = np.int64(load_i32(packet + at.ASIDE + 4 * lane))
+        item = packet + at.ASIDE_ITEMS + 8 * (at.ASIDE_ROOM * lane + count)
+        store_i32(item, np.int32(ref))
+        store_f32(item + 4, load_f32(entry + 4 * lane))
+        store_i32(packet + at.ASIDE + 4 * lane, np.int32(count + 1))
+
+
+@jit
+def walk_aside(blas, packet, walk, lane):
+    """A ray alone through the parts of the bottom level that it has put aside, those met first before the others."""
+    own = packet + at.PART_SIZE * (lane >> 4) + 4 * (lane & 15)
+    count = np.int64(load_i32(packet + at.ASIDE + 4 * lane))
+    store_i32(packet + at.ASIDE + 4 * lane, np.int32(0))
+    if count == 0 or load_f32(own + at.PACKET_END) == DEAD:
+        return
+    load_lane(packet, walk, lane)
+    own += at.PACKET_OBJECT
+    for axis in range(3):
+        store_f32(walk + state.OBJECT_ORIGIN + 4 * axis, load_f32(own + at.SPACE_ORIGIN + at.VECTOR * axis))
+        store_f32(walk + state.OBJECT_DIRECTION + 4 * axis, load_f32(own + at.SPACE_DIRECTION + at.VECTOR * axis))
+    items = packet + at.ASIDE_ITEMS + 8 * at.ASIDE_ROOM * lane
+    for number in range(count):
+        item = items + 8 * (count - 1 - number)
+        stack_reference(walk, number, load_i32(item), load_f32(item + 4))
+    walk_stacked(blas, walk, count)
+    store_lane(packet, walk, lane)
 
 
 @jit

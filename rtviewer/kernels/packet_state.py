@@ -87,7 +87,12 @@ HIT_ONLY = ENTERED + 28
 CANDIDATES = RANKS + VECTOR
 """What is left to be decided of a leaf, at most two for each triangle and part, and one to spare: int64 address of a
 triangle, int32 bits of rays, int32 half of a part."""
-PACKET_REFS = CANDIDATES + 16 * (16 * PARTS + 4)
+ASIDE = CANDIDATES + 16 * (16 * PARTS + 4)
+"""What rays have put aside to walk alone later: for each ray how many, int32, then its items of 8 bytes: reference,
+float32 where the ray enters."""
+ASIDE_ROOM = 24
+ASIDE_ITEMS = ASIDE + 4 * LANES * PARTS
+PACKET_REFS = ASIDE_ITEMS + 8 * ASIDE_ROOM * LANES * PARTS
 """The stack's references, int32; its entries, a vector for each part, follow after a multiple of 64 bytes."""
 ENTRY_VECTORS = PARTS * VECTOR
 

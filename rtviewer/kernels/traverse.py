@@ -215,9 +215,9 @@ def begin_ray(walk, rays, arguments, ray):
 
 
 @jit
-def push_root(walk, size, start=0):
+def push_root(walk, size):
     at = walk + STACK + size * ENTRY_SIZE
-    store_i32(at + ENTRY_REF, np.int32(start))
+    store_i32(at + ENTRY_REF, np.int32(0))
     store_f32(at + ENTRY_T, load_f32(walk + T_MIN))
     store_f32(at + ENTRY_EXIT, load_f32(walk + T_MAX))
     store_i64(at + ENTRY_PLACE, np.int64(-1))
@@ -404,8 +404,28 @@ def enter_instance(world, leaf, walk, size, place, entry, leave, counters, log):
 
 
 @jit
-def walk_bottom(blas, walk, base, counters, log, start=0):
-    """The bottom level of one instance, in its object space; all of it below the reference ``start``."""
+def walk_bottom(blas, walk, base, counters, log):
+    """The bottom level of one instance, in its object space."""
+    walk_below(blas, walk, base, push_root(walk, base), counters, log)
+
+
+@jit
+def stack_reference(walk, place, ref, entry):
+    """Put a reference of a bottom level on the stack, for ``walk_stacked``."""
+    at = walk + STACK + place * ENTRY_SIZE
+    store_i32(at + ENTRY_REF, np.int32(ref))
+    store_f32(at + ENTRY_T, entry)
+
+
+@jit
+def walk_stacked(blas, walk, size):
+    """A bottom level from what ``stack_reference`` has put on the stack on, without counters and log."""
+    walk_below(blas, walk, 0, size, None, None)
+
+
+@jit
+def walk_below(blas, walk, base, size, counters, log):
+    """What is on the stack above ``base``."""
     reach = load_f32(blas + BLAS_REACH)
     set_slab(walk + SLAB_BOTTOM, walk + OBJECT_ORIGIN, reach)
     kz = set_shear(walk + SHEAR, walk + OBJECT_ORIGIN, reach)
@@ -414,7 +434,6 @@ def walk_bottom(blas, walk, base, counters, log, start=0):
     geometries, geometry_count = load_i64(blas + BLAS_GEOMETRIES), load_i64(blas + BLAS_GEOMETRY_COUNT)
     indices, vertices = load_i64(blas + BLAS_INDICES), load_i64(blas + BLAS_VERTICES)
     instance = load_i64(walk + INSTANCE)
-    size = push_root(walk, base, start)
     while size > base and load_i64(walk + ENDED) == 0:
         size -= 1
         at = walk + STACK + size * ENTRY_SIZE

@@ -120,7 +120,7 @@ class PacketCall:
         stack_size: int,
         settings: TraceSettings,
     ) -> None:
-        """``arguments``: single values. ``world``: a block of ``kernels.state``, whose hit groups are taken out.
+        """``arguments``: of which the first value counts. ``world``: a block of ``kernels.state``, whose hit groups are taken out.
         ``identities``: (instances,) ids and contributions. Both are kept."""
         from rtviewer.kernels import packet_state, state
         from rtviewer.kernels.packet import trace_packets
@@ -128,15 +128,16 @@ class PacketCall:
         self._kernel = trace_packets
         world[state.WORLD_RECORD_COUNT :][:8].view(np.int64)[:] = -1
         self._walk = np.zeros(state.STACK + stack_size * state.ENTRY_SIZE + 64, np.uint8)
-        self._walk[state.REPORT_T :][:4].view(np.float32)[:] = arguments.report_t
+        ray_flags, mask, any_hit, intersection, contribution, multiplier, report_t = (v[0] for v in arguments)
+        self._walk[state.REPORT_T :][:4].view(np.float32)[:] = report_t
         first_hit = int(RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH) if settings.hit_only else 0  # any hit answers
         words = self._walk.view(np.int64)
-        words[state.RAY_FLAGS // 8] = int(arguments.flags[0]) | first_hit
-        words[state.RAY_MASK // 8] = arguments.mask[0]
-        words[state.ANY_HIT // 8] = arguments.any_hit[0]
-        words[state.INTERSECTION // 8] = arguments.intersection[0]
-        words[state.RAY_CONTRIBUTION // 8] = int(arguments.contribution[0]) & 0xF
-        words[state.MULTIPLIER // 8] = int(arguments.multiplier[0]) & 0xF
+        words[state.RAY_FLAGS // 8] = int(ray_flags) | first_hit
+        words[state.RAY_MASK // 8] = mask
+        words[state.ANY_HIT // 8] = any_hit
+        words[state.INTERSECTION // 8] = intersection
+        words[state.RAY_CONTRIBUTION // 8] = int(contribution) & 0xF
+        words[state.MULTIPLIER // 8] = int(multiplier) & 0xF
         self._entries = stack_size + LANES
         self._packet_size = packet_state.PACKET_REFS + self._entries * (4 + packet_state.ENTRY_VECTORS) + 192
         self._hit_only = int(settings.hit_only)
@@ -180,13 +181,12 @@ def packet_call(
         return None
     if any((values[1:] != values[:1]).any() for values in arguments if values.size > 1):
         return None
-    single = type(arguments)(*(values[:1] for values in arguments))
-    flags = int(single.flags[0])
+    flags, mask = int(arguments[0][0]), int(arguments[1][0])
     if flags & RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH and not settings.hit_only:
         return None
-    if not rules.allow(flags, int(single.mask[0])):
+    if not rules.allow(flags, mask):
         return None
-    return PacketCall(single, world.copy(), identities, stack_size, settings)
+    return PacketCall(arguments, world.copy(), identities, stack_size, settings)
 
 
 def _new_columns(count: int) -> tuple[list[NDArray[Any]], list[int]]:

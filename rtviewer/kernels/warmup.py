@@ -18,6 +18,7 @@ def compile_all(progress: Callable[[float, str], None] | None = None) -> None:
     steps = [
         ("builder", _builder),
         ("tracer", lambda: _tracer(False, False)),
+        ("tracer of packets", _packets),
         ("tracer with counters", lambda: _tracer(True, False)),
         ("ray log", lambda: _tracer(True, True)),
     ]
@@ -77,3 +78,18 @@ def _tracer(counting: bool, logging: bool) -> None:
     log = np.zeros(state.LOG_SIZE, np.uint8).ctypes.data if logging else None
     walk = np.zeros(state.STACK, np.uint8)
     trace_rays(world.ctypes.data, rays, arguments, found, counters, log, walk.ctypes.data, 0, 0)
+
+
+def _packets() -> None:
+    from rtviewer.kernels import packet, packet_state
+
+    if packet.AVAILABLE:
+        parts = np.zeros(packet_state.PACKET_REFS, np.uint8), np.zeros(state.STACK, np.uint8)
+        world, request = np.zeros(state.WORLD_SIZE, np.uint8), np.zeros(packet_state.REQUEST_SIZE // 8, np.int64)
+        for offset, block in (
+            (packet_state.REQUEST_PACKET, parts[0]),
+            (packet_state.REQUEST_WALK, parts[1]),
+            (packet_state.REQUEST_WORLD, world),
+        ):
+            request[offset // 8] = block.ctypes.data
+        packet.trace_packets(request.ctypes.data, 0, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import fields, replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from rtviewer.dxr.flags import BuildFlag, GeometryFlag, RayFlag
 from rtviewer.scene.generators import icosphere
 from rtviewer.trace.dispatch import Dispatcher
 from rtviewer.trace.request import Hits, RayBatch, TraceSettings
-from tests.properties.strategies import LEGAL_RAY_FLAGS, RandomWorld, random_rays
+from tests.properties.strategies import LEGAL_RAY_FLAGS, RandomWorld, random_rays, random_world
 
 FIRST_HIT = RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH
 WORDS = [word for word in LEGAL_RAY_FLAGS if not word & FIRST_HIT]
@@ -101,3 +102,22 @@ def pinhole(eye: tuple[float, float, float], pixels: int, spread: float = 0.6) -
     up = (row[order] + 0.5) / pixels * 2 - 1
     direction = np.stack([spread * across, spread * up, -np.ones(len(order))], 1)
     return RayBatch.make(np.broadcast_to(np.float32(eye), direction.shape), direction)
+
+
+def digests() -> list[str]:
+    """One of all bits of the results for each of some worlds, hits and hit or miss alone."""
+    from tests.properties.test_tracing import dispatcher_of
+
+    found = []
+
+    def add(dispatcher: Dispatcher, rays: RayBatch, asked: TraceSettings) -> None:
+        for only in (False, True):
+            columns = bits(dispatcher.trace(rays, replace(asked, hit_only=only)).hits).values()
+            found.append(hashlib.sha256(b"".join(column.tobytes() for column in columns)).hexdigest())
+
+    for flags in (BuildFlag.NONE, BuildFlag.MINIMIZE_MEMORY):
+        add(sphere_dispatcher(3, flags, instances=3), pinhole((0.1, 0.2, 3.0), 36), TraceSettings())
+    for seed in range(20):
+        world = all_opaque(random_world(seed, bool(seed & 1)))
+        add(dispatcher_of(world), bundled_rays(seed, 70, bool(seed & 1)), one_way_settings(seed))
+    return found

@@ -56,7 +56,7 @@ AVAILABLE = not numba.config.DISABLE_JIT
 ONE, NONE = np.uint64(1), np.uint64(0)
 FEW = 6
 """So many rays of a group, or fewer, are faster alone: from the root of a level on."""
-FEW_LEFT, FEW_AT_LEAF = 6, 3
+FEW_LEFT, FEW_AT_LEAF = 4, 2
 """So many that are left at a node, or at a leaf."""
 FIRST_TRIANGLE_KIND = min(FRONT_FACE, BACK_FACE)
 DEAD = np.float32(-np.inf)

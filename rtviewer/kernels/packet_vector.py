@@ -453,10 +453,10 @@ def hit_lanes(typing_context, packet, instance):
 
 @intrinsic
 def write_columns(typing_context, request, packet, ray, invalid, hit_only, instance_id, hit_group):
-    """All columns of the results of the rays from ``ray`` on, as if all hits were in the only geometry of one instance.
+    """All columns of the results of 16 rays from ``ray`` on, as if all hits were in the only geometry of one instance.
 
-    ``packet`` is the block of their part, ``invalid`` has the bits of those that break RAY-2 or RAY-3. Where only hit or
-    miss is asked, all else is as of a miss.
+    ``packet`` is the block of their part, ``invalid`` has the bits of those that break RAY-2 or RAY-3. Where only hit
+    or miss is asked, all else is as of a miss.
     """
 
     def generate(context, builder, signature, arguments):

@@ -120,8 +120,8 @@ class PacketCall:
         stack_size: int,
         settings: TraceSettings,
     ) -> None:
-        """``arguments``: of which the first value counts. ``world``: a block of ``kernels.state``, whose hit groups are taken out.
-        ``identities``: (instances,) ids and contributions. Both are kept."""
+        """``arguments``: of which the first value counts. ``world``: a block of ``kernels.state``, whose hit groups are
+        taken out. ``identities``: (instances,) ids and contributions. Both are kept."""
         from rtviewer.kernels import packet_state, state
         from rtviewer.kernels.packet import trace_packets
 

@@ -59,23 +59,9 @@ def absolute(builder, value):
     return builder.bitcast(builder.and_(builder.bitcast(value, whole), constant(whole, 0x7FFFFFFF)), kind)
 
 
-def reduce(builder, value, choose):
-    """One scalar of all lanes of a vector; ``choose`` is ``larger`` or ``smaller``. The number of lanes is even."""
-    count = value.type.count
-    while count > 1:
-        count //= 2
-        halves = [
-            builder.shuffle_vector(
-                value, value, ir.Constant(ir.VectorType(INT32, count), list(range(first, first + count)))
-            )
-            for first in (0, count)
-        ]
-        value = choose(builder, *halves)
-    return builder.extract_element(value, ir.Constant(INT32, 0))
-
-
 def reduce_all(builder, values, choose):
-    """One vector of 16 lanes whose lane i is ``reduce`` of the i-th of up to 16 vectors of 16 lanes."""
+    """One vector of 16 lanes whose lane i is what ``choose`` (``larger``, ``smaller``) leaves of the i-th of up to 16
+    vectors of 16 lanes."""
     values = [*values, *[values[-1]] * (16 - len(values))]
     group = 16
     while len(values) > 1:
@@ -101,7 +87,7 @@ def store_where(builder, condition, value, address, offset):
 
 
 class Loop:
-    """A loop over the set bits of a mask, lowest first, or over a count down to nothing; values carried in phis.
+    """A loop over the set bits of a mask, lowest first; values carried in phis.
 
     ``with Loop(builder, mask, [start values]) as loop``: ``loop.lane`` is the bit's index (int32), ``loop.carried`` the
     values; ``loop.next`` lists what they become. ``loop.results`` is what they are after the last round.

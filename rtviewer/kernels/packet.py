@@ -27,11 +27,11 @@ from rtviewer.kernels.constants import (
 )
 from rtviewer.kernels.culling import hit_kind, is_facing_culled
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64, store_f32, store_f64, store_i32, store_i64
+from rtviewer.kernels.packet_results import hit_lanes, write_columns
 from rtviewer.kernels.packet_triangles import test_leaf
 from rtviewer.kernels.packet_vector import (
     begin_part,
     count_lanes,
-    hit_lanes,
     lowest_lane,
     same_class,
     set_group,
@@ -42,7 +42,6 @@ from rtviewer.kernels.packet_vector import (
     take_columns,
     transform_part,
     visit_children,
-    write_columns,
 )
 from rtviewer.kernels.ray_box import WIDEN
 from rtviewer.kernels.ray_triangle import HUGE

@@ -20,6 +20,7 @@ def compile_all(progress: Callable[[float, str], None] | None = None) -> None:
         ("tracer", lambda: _tracer(False, False)),
         ("tracer with counters", lambda: _tracer(True, False)),
         ("ray log", lambda: _tracer(True, True)),
+        ("updates", _refit),
     ]
     for number, (name, step) in enumerate(steps):
         if progress:
@@ -51,9 +52,17 @@ def _builder() -> None:
     triangle_packs, box_packs = np.zeros(1, layout.TRIANGLE_PACK), np.zeros(1, layout.BOX_PACK)
     leaves.write_triangle_packs(packs, ids, corners, flags, triangle_packs["vertices"], triangle_packs["id"])
     leaves.write_pack_ids(packs, ids, flags, np.zeros(1, layout.INDEXED_PACK)["id"])
-    refit.element_bounds(triangle_packs["id"], bounds, np.zeros((1, 6), np.float32))
-    refit.refit_nodes(nodes, children, np.zeros((1, 6), np.float32))
     leaves.write_box_packs(packs, ids, bounds, flags, box_packs["low"], box_packs["high"], box_packs["id"])
+
+
+def _refit() -> None:
+    empty = np.zeros(128, np.int64)
+    at = empty.ctypes.data
+    refit.element_bounds(at, 16, 0, at, at)
+    refit.element_leaves(at, at, 0, 0, at)
+    refit.join_children(at, 0)
+    refit.triangle_packs(at, 0, 0, at, at)
+    refit.scan(at, 0, at)
 
 
 def _tracer(counting: bool, logging: bool) -> None:

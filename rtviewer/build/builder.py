@@ -16,6 +16,7 @@ from rtviewer.accel.encode import allocate, seal, set_header
 from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.sizes import Counts, result_size, tree_budget
 from rtviewer.accel.structure import Structure
+from rtviewer.build.fast_trace import improved_tree
 from rtviewer.build.leaves import leaf_sections, reference_bounds, write_geometries, write_packs
 from rtviewer.build.plan import BuildPlan, Method, plan
 from rtviewer.build.references import InstanceReferences, instance_references, primitive_references
@@ -235,9 +236,12 @@ class _Tree:
 
     def write_nodes(self, structure: Structure) -> None:
         """Write all nodes into the structure's section, references relocated."""
+        self.write_rows(structure.section(SectionKind.NODES).view(np.float32).reshape(-1, 64))
+
+    def write_rows(self, nodes: NDArray[np.float32]) -> None:
+        """As above, into (node_count, 64) float32."""
         from rtviewer.kernels.wide_builder import leaf_reference, relocate, write_top_node
 
-        nodes = structure.section(SectionKind.NODES).view(np.float32).reshape(-1, 64)
         children = nodes.view(np.int32)
         for top in self.tops:
             references = np.zeros(8, np.int32)
@@ -273,7 +277,22 @@ def _build_tree(
     work = _Work(bounds, ids, keys, build_plan, budget, progress, cancelled)
     tree.root = work.run()
     tree.number()
+    if build_plan.improved_leaf:
+        return _improved(tree, budget, progress, cancelled)
     return tree
+
+
+def _improved(tree: _Tree, budget: int, progress: Progress | None, cancelled: Cancelled | None) -> _Tree:
+    """A better tree over the same leaf elements, or the tree itself where there is none (PREFER_FAST_TRACE)."""
+    plan, nodes = tree.build_plan, np.empty((tree.node_count, 64), np.float32)
+    tree.write_rows(nodes)
+    room = (budget - len(tree.packs) * plan.element_size) // nodes[0].nbytes
+    better = improved_tree(tree.bounds_of, nodes, tree.packs, plan.improved_leaf, room, progress, cancelled)
+    if better is None:
+        return tree
+    result = _Tree(tree.bounds_of, tree.ids, plan, _Subtree(better.nodes, better.packs, better.depth))
+    result.number()
+    return result
 
 
 def _in_morton_order(

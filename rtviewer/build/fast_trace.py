@@ -8,6 +8,7 @@ fit into the budget, nodes get dearer until it does; else the tree stays what it
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,32 +22,34 @@ ROUNDS = 4
 SHARE = 2
 """In each round, one node in so many is a candidate: those with the largest boxes."""
 GRAIN = 4096
-LARGEST_LEAF = 2
 
 Progress = Callable[[float], None]
 Cancelled = Callable[[], bool]
 
 
-class Optimised:
+@dataclass(frozen=True)
+class ImprovedTree:
     """``nodes`` (n, 64) float32 rows of the layout; ``packs`` (m, 2) int32 in their new order; ``depth``: levels."""
 
-    def __init__(self, nodes: NDArray[np.float32], packs: NDArray[np.int32], depth: int) -> None:
-        self.nodes, self.packs, self.depth = nodes, packs, depth
+    nodes: NDArray[np.float32]
+    packs: NDArray[np.int32]
+    depth: int
 
 
-def optimised(
+def improved_tree(
     bounds: NDArray[np.float32],
     nodes: NDArray[np.float32],
     packs: NDArray[np.int32],
+    leaf_elements: int,
     most_nodes: int,
     progress: Progress | None = None,
     cancelled: Cancelled | None = None,
-) -> Optimised | None:
+) -> ImprovedTree | None:
     """A better tree over the leaf elements of a finished one, or None where there is nothing to gain.
 
     ``bounds`` (k, 6) float32 of the references, ``packs`` (m, 2) int32: the range of references of each leaf element,
-    ``nodes`` (n, 64) float32; all contiguous. The result has at most ``most_nodes`` nodes, and does not depend on the
-    number of threads.
+    ``nodes`` (n, 64) float32; all contiguous. The result has leaves of up to ``leaf_elements`` and at most ``most_nodes``
+    nodes, and does not depend on the number of threads.
 
     Raises CancelledError.
     """
@@ -59,7 +62,7 @@ def optimised(
         tree.improve()
         if progress:
             progress((step + 1) / ROUNDS)
-    return tree.collapsed(packs, most_nodes)
+    return tree.collapsed(packs, leaf_elements, most_nodes)
 
 
 class BinaryTree:
@@ -82,7 +85,7 @@ class BinaryTree:
 
         run_tasks(measure, -(-count // GRAIN))
         self.root = binary_tree.from_wide(
-            nodes.ctypes.data, len(nodes), count, self.boxes.ctypes.data, self.links.ctypes.data, roots.ctypes.data
+            nodes.ctypes.data + 192, 256, len(nodes), count, self.boxes.ctypes.data, self.links.ctypes.data, roots.ctypes.data
         )
 
     def improve(self) -> float:
@@ -120,7 +123,7 @@ class BinaryTree:
         chosen = np.flatnonzero((self.areas >= limit) & (parent >= 0) & (parent != self.root))
         return chosen[: 2 * wanted].astype(np.int32)
 
-    def collapsed(self, packs: NDArray[np.int32], most_nodes: int) -> Optimised | None:
+    def collapsed(self, packs: NDArray[np.int32], leaf_elements: int, most_nodes: int) -> ImprovedTree | None:
         """The cheapest wide tree of at most ``most_nodes`` nodes."""
         from rtviewer.kernels import collapse
 
@@ -136,14 +139,14 @@ class BinaryTree:
         for _ in range(4):
             collapse.choose(
                 boxes, links, order.ctypes.data, 0, self.count, np.float32(NODE_COST), price, np.float32(ELEMENT_COST),
-                LARGEST_LEAF, costs.ctypes.data, choices.ctypes.data,
+                leaf_elements, costs.ctypes.data, choices.ctypes.data,
             )  # fmt: skip
             count, depth = collapse.write_nodes(
                 boxes, links, choices.ctypes.data, self.root, out.ctypes.data, most_nodes, elements.ctypes.data,
                 pending.ctypes.data,
             )  # fmt: skip
             if count:
-                return Optimised(out[:count], packs[elements], int(depth))
+                return ImprovedTree(out[:count], packs[elements], int(depth))
             typical = np.float32(np.median(self.areas[len(packs) :]))
             price = typical if price == 0.0 else price * np.float32(4.0)
         return None

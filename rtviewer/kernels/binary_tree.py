@@ -17,7 +17,6 @@ from rtviewer.kernels.memory import load_f32, load_i32, load_i64, store_f32, sto
 
 LINKS = 16
 PARENT, LEFT, RIGHT = 0, 4, 8
-NODE_SIZE = 256
 PENDING = 16
 """Bytes of an entry of the stack of a search."""
 
@@ -47,9 +46,10 @@ def join(boxes, links, a, b, node):
 
 
 @jit
-def from_wide(nodes, node_count, element_count, boxes, links, roots):
+def from_wide(children, stride, node_count, element_count, boxes, links, roots):
     """The binary tree of an eight-wide one: the children of a node are joined, the pair with the smallest box first.
 
+    ``children``: address of the first node's eight child references, ``stride`` bytes from one node's to the next's.
     ``boxes`` holds the leaf elements'; ``roots``: room for one int64 a wide node. Returns the root.
     """
     items = np.empty(32, np.int64)
@@ -59,7 +59,7 @@ def from_wide(nodes, node_count, element_count, boxes, links, roots):
     for node in range(node_count - 1, -1, -1):
         number = 0
         for lane in range(8):
-            ref = np.int64(load_i32(nodes + NODE_SIZE * node + 192 + 4 * lane))
+            ref = np.int64(load_i32(children + stride * node + 4 * lane))
             if ref > 0:
                 items[number] = load_i64(roots + 8 * ref)
                 number += 1
@@ -124,9 +124,7 @@ def find_places(boxes, links, candidates, first, last, places, savings, stack):
                     continue
                 here = boxes + BOX * at
                 saving = budget - union_area(here, box)
-                if saving > best and pivot != parent:
-                    best, best_place = saving, at
-                elif saving > best and at != beside:
+                if (saving > best and pivot != parent) or (saving > best and at != beside):
                     best, best_place = saving, at
                 left = np.int64(load_i32(links + LINKS * at + LEFT))
                 if left >= 0 and waiting < 4094:

@@ -49,6 +49,11 @@ class BuildPlan:
     updatable: bool = False
     improved_leaf: int = 0
 
+    @property
+    def sides(self) -> int:
+        """How many times the references a build needs room for: cuts move them, unless keys give them an order."""
+        return 1 if self.method is Method.MORTON else 2
+
 
 def plan(
     flags: BuildFlag,
@@ -80,6 +85,6 @@ def plan(
     # short there is no room for so many nodes.
     leaf = 4 if improved and not small else 4 * elements
     return BuildPlan(
-        leaf, 4, size, 1 << 15, method, indexed=small and not procedural, updatable=updatable,
+        leaf, 4, size, 1 << 16, method, indexed=small and not procedural, updatable=updatable,
         improved_leaf=elements if improved else 0,
     )  # fmt: skip

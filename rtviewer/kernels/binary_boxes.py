@@ -53,9 +53,7 @@ def _union_area_intrinsic(typing_context, a, b):
 def _unite_intrinsic(typing_context, a, b, out):
     def generate(context, builder, signature, arguments):
         a, b, out = arguments
-        emit.store(
-            builder, emit.larger(builder, *(emit.load_at(builder, x, emit.FLOAT8) for x in (a, b))), out, 0
-        )
+        emit.store(builder, emit.larger(builder, *(emit.load_at(builder, x, emit.FLOAT8) for x in (a, b))), out, 0)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), generate

@@ -13,26 +13,27 @@ import numpy as np
 
 from rtviewer.kernels import jit
 from rtviewer.kernels.binary_boxes import BOX, area, union_area, unite
-from rtviewer.kernels.memory import load_f32, load_i32, load_i64, store_f32, store_i32, store_i64
+from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u8, store_f32, store_i32, store_i64, store_u8
 
 LINKS = 16
 PARENT, LEFT, RIGHT = 0, 4, 8
-PENDING = 16
-"""Bytes of an entry of the stack of a search."""
+PENDING, MOST_PENDING = 8, 4096
+STACK_SIZE = PENDING * MOST_PENDING + BOX
+"""Bytes of the stack of a search: places to look at and what is saved above them; behind them a box. What does not fit
+is not looked at."""
 
 
 @jit
-def element_boxes(bounds, packs, first, last, boxes):
-    """Boxes of leaf elements: unions of ranges (``packs``, two int32 each) of references (``bounds``, six float32)."""
+def element_boxes(references, packs, first, last, boxes):
+    """Boxes of leaf elements: unions of ranges (``packs``, two int32 each) of references (``kernels.references``)."""
     for element in range(first, last):
-        begin, end = load_i32(packs + 8 * element), load_i32(packs + 8 * element + 4)
-        for axis in range(3):
-            low, high = np.float32(np.inf), np.float32(-np.inf)
-            for reference in range(begin, end):
-                at = bounds + 24 * np.int64(reference) + 4 * axis
-                low, high = min(low, load_f32(at)), max(high, load_f32(at + 12))
-            store_f32(boxes + BOX * element + 4 * axis, -low)
-            store_f32(boxes + BOX * element + 16 + 4 * axis, high)
+        begin, end = np.int64(load_i32(packs + 8 * element)), np.int64(load_i32(packs + 8 * element + 4))
+        box = boxes + BOX * element
+        unite(references + BOX * begin, references + BOX * begin, box)
+        for reference in range(begin + 1, end):
+            unite(references + BOX * reference, box, box)
+        store_f32(box + 12, np.float32(0.0))  # ids, which as numbers may be slow to add
+        store_f32(box + 28, np.float32(0.0))
 
 
 @jit
@@ -96,12 +97,12 @@ def find_places(boxes, links, candidates, first, last, places, savings, stack):
     """For each candidate (int32 node numbers) the best sibling elsewhere in the tree.
 
     ``places`` receives int32 nodes, -1 where the candidate is best where it is; ``savings`` float32: by how much the
-    sum of the areas of inner nodes falls. ``stack``: room for 4096 entries of PENDING bytes.
+    sum of the areas of inner nodes falls. ``stack``: STACK_SIZE bytes.
 
     The candidate and its parent are taken out; going up from there, the subtree beside the path is searched at every
     step. What is saved so far bounds what can be saved below a node, because all its ancestors grow by the candidate.
     """
-    moved = stack + PENDING * 4096
+    moved = stack + PENDING * MOST_PENDING
     for index in range(first, last):
         node = np.int64(load_i32(candidates + 4 * index))
         box = boxes + BOX * node
@@ -127,7 +128,7 @@ def find_places(boxes, links, candidates, first, last, places, savings, stack):
                 if (saving > best and pivot != parent) or (saving > best and at != beside):
                     best, best_place = saving, at
                 left = np.int64(load_i32(links + LINKS * at + LEFT))
-                if left >= 0 and waiting < 4094:
+                if left >= 0 and waiting < MOST_PENDING - 1:
                     below = saving + area(here)
                     if below - size > best:
                         store_i32(stack + PENDING * waiting, np.int32(left))
@@ -172,7 +173,13 @@ def replace_child(links, parent, old, new):
 
 
 @jit
-def move(boxes, links, candidates, places, order, count, touched, root):
+def is_any_marked(touched, a, b, c, d, e, f):
+    marks = load_u8(touched + a) | load_u8(touched + b) | load_u8(touched + c)
+    return (marks | load_u8(touched + d) | load_u8(touched + e) | load_u8(touched + f)) != 0
+
+
+@jit
+def move(boxes, links, candidates, places, order, count, touched):
     """Make the moves that ``find_places`` found, in ``order`` (int64), unless an earlier one touched the same nodes.
 
     ``touched``: a zero byte a node. Returns how many were made. The root keeps its number.
@@ -187,12 +194,10 @@ def move(boxes, links, candidates, places, order, count, touched, root):
         target = np.int64(load_i32(links + LINKS * place + PARENT))
         if above < 0 or target < 0 or place == parent or place == beside:
             continue
-        if touched[node] | touched[parent] | touched[above] | touched[beside] | touched[place] | touched[target]:
-            continue
-        if is_below(links, place, node):
+        if is_any_marked(touched, node, parent, above, beside, place, target) or is_below(links, place, node):
             continue
         for at in (node, parent, above, beside, place, target):
-            touched[at] = 1
+            store_u8(touched + at, np.uint8(1))
         replace_child(links, above, parent, beside)
         refresh(boxes, links, above)
         target = np.int64(load_i32(links + LINKS * place + PARENT))

@@ -20,16 +20,15 @@ COSTS = 32
 CHOICES = 8
 """Bytes of a node's choices, one int64 of four-bit fields. The first: 0 a leaf, 1 a node of its own. The j-th: of j
 lanes how many go left, 0 when fewer than j are as good. The eighth: how many lanes of its own node go left."""
-NODE_SIZE = 256
 WIDTH = 8
 PLACE_SIZE = 24
 WORKPLACE = 64 + 1024
-"""Bytes at the start of the room that ``write_nodes`` works in."""
+"""Bytes at the start of the room that ``write_nodes`` works in, and further ones for each node."""
 
 
 @jit
 def order_nodes(links, root, order):
-    """Numbers of all nodes, parents before children (int32); returns how many."""
+    """Numbers of the nodes of a subtree, parents before children (int32); returns how many."""
     store_i32(order, np.int32(root))
     count, at = 1, 0
     while at < count:
@@ -44,12 +43,25 @@ def order_nodes(links, root, order):
 
 
 @jit
-def choose(boxes, links, order, first, last, node_cost, node_price, element_cost, most, costs, choices):
-    """Fill the costs and choices (COSTS and CHOICES bytes a node) of the nodes in a range of ``order``, last to first.
+def measure(links, order, count, sizes):
+    """How many leaf elements are below each node (int32)."""
+    for at in range(count - 1, -1, -1):
+        node = np.int64(load_i32(order + 4 * at))
+        left = np.int64(load_i32(links + LINKS * node + LEFT))
+        size = np.int32(1)
+        if left >= 0:
+            right = np.int64(load_i32(links + LINKS * node + RIGHT))
+            size = np.int32(load_i32(sizes + 4 * left) + load_i32(sizes + 4 * right))
+        store_i32(sizes + 4 * node, size)
+
+
+@jit
+def choose(boxes, links, order, count, node_cost, node_price, element_cost, most, costs, choices):
+    """Fill the costs and choices (COSTS and CHOICES bytes a node) of the nodes in ``order``, last to first.
 
     Costs are float32; ``node_price``: added for each node, whatever its area. ``most``: elements of a leaf.
     """
-    for at in range(last - 1, first - 1, -1):
+    for at in range(count - 1, -1, -1):
         node = np.int64(load_i32(order + 4 * at))
         mine, chosen = costs + COSTS * node, choices + CHOICES * node
         size = area(boxes + BOX * node)
@@ -144,11 +156,12 @@ def list_elements(links, node, elements, first, stack):
 
 
 @jit
-def write_nodes(boxes, links, choices, root, nodes, capacity, elements, pending):
-    """Write the wide nodes that the choices make, parents before children, and the order of the leaf elements.
+def write_nodes(links, choices, root, children, elements, pending):
+    """Write the topology that the choices make of a subtree: eight child references (int32) a node, parents before
+    children.
 
-    ``nodes``: room for ``capacity`` nodes; ``elements``: int32, element k of the new order was ``elements[k]``;
-    ``pending``: WORKPLACE bytes and PLACE_SIZE for each node. Returns (nodes, levels), or (0, 0) when there is no room.
+    ``elements`` (int32): element k of the new order was ``elements[k]``; ``pending``: WORKPLACE bytes, and PLACE_SIZE
+    for each node. Returns (nodes, elements, levels).
     """
     items, stack, todo = pending, pending + 64, pending + WORKPLACE
     put(todo, root, np.int64(0))
@@ -157,82 +170,22 @@ def write_nodes(boxes, links, choices, root, nodes, capacity, elements, pending)
     while waiting > 0:
         waiting -= 1
         at = todo + PLACE_SIZE * waiting
-        binary, out, level = load_i64(at), nodes + NODE_SIZE * load_i64(at + 8), load_i64(at + 16)
+        binary, out, level = load_i64(at), children + 32 * load_i64(at + 8), load_i64(at + 16)
         levels = max(levels, level)
         number = gather(links, choices, binary, items, stack)
         for lane in range(WIDTH):
             if lane >= number:
-                clear_lane(out + 4 * lane)
+                store_i32(out + 4 * lane, np.int32(0))
                 continue
             item = load_i64(items + 8 * lane)
-            write_lane(boxes + BOX * item, out + 4 * lane)
             if choice(choices, item, 1) == 0:
                 end = list_elements(links, item, elements, placed, stack)
-                store_i32(out + 192 + 4 * lane, np.int32(~(placed << 2 | (end - placed - 1))))
+                store_i32(out + 4 * lane, np.int32(~(placed << 2 | (end - placed - 1))))
                 placed = end
                 continue
-            if count == capacity:
-                return 0, 0
-            store_i32(out + 192 + 4 * lane, np.int32(count))
+            store_i32(out + 4 * lane, np.int32(count))
             put(todo + PLACE_SIZE * waiting, item, np.int64(count))
             store_i64(todo + PLACE_SIZE * waiting + 16, level + 1)
             waiting += 1
             count += 1
-        write_order(out, number)
-    return count, levels
-
-
-@jit
-def write_lane(box, lane):
-    for axis in range(3):
-        store_f32(lane + 64 * axis, -load_f32(box + 4 * axis))
-        store_f32(lane + 64 * axis + 32, load_f32(box + 16 + 4 * axis))
-
-
-@jit
-def clear_lane(lane):
-    for axis in range(3):
-        store_f32(lane + 64 * axis, np.float32(np.inf))
-        store_f32(lane + 64 * axis + 32, np.float32(-np.inf))
-    store_i32(lane + 192, np.int32(0))
-
-
-@jit
-def write_order(node, number):
-    """The octant orders of a node: for each octant of directions, its lanes from far to near by box centre.
-
-    Centres are clamped, so that infinite boxes have one. Opposite octants have opposite orders.
-    """
-    for rank in range(WIDTH):
-        store_i32(node + 224 + 4 * rank, np.int32(0 if rank < number else rank * 0o11111111))
-    for octant in range(4, 8):
-        for lane in range(number):
-            key, farther = lane_key(node, lane, octant), 0
-            for other in range(number):
-                its = lane_key(node, other, octant)
-                if its > key or (its == key and other < lane):
-                    farther += 1
-            add_rank(node, farther, lane, octant)
-            add_rank(node, number - 1 - farther, lane, 7 - octant)
-
-
-@jit
-def add_rank(node, rank, lane, octant):
-    at = node + 224 + 4 * rank
-    store_i32(at, np.int32(np.int64(load_i32(at)) | np.int64(lane) << (3 * octant)))
-
-
-@jit
-def lane_key(node, lane, octant):
-    """How far along the octant's diagonal a lane's centre is; bit k of ``octant``: component k is positive."""
-    key = np.float32(0.0)
-    for axis in range(3):
-        at = node + 64 * axis + 4 * lane
-        centre = clamped(load_f32(at)) + clamped(load_f32(at + 32))
-        key += centre if octant >> axis & 1 else -centre
-    return key
-
-
-@jit
-def clamped(value):
-    return min(max(value, np.float32(-1e37)), np.float32(1e37))
+    return count, placed, levels

@@ -10,14 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rtviewer.accel.stats import ELEMENT_COST, NODE_COST
 from rtviewer.build.parallel import run_tasks
 from rtviewer.build.plan import BuildPlan
 from rtviewer.build.reference_rows import ReferenceRows
 from rtviewer.build.tree import Subtree, Tree
 from rtviewer.build.workers import Workers
 
-NODE_COST, ELEMENT_COST = 1.0, 0.4
-"""What visiting a node and testing a leaf element take, relative to each other; measured with the tracer."""
 ROUNDS, ENOUGH = 6, 0.005
 """Most rounds of moves; they end when one makes the tree's areas smaller by less than this part."""
 SHARE = 2

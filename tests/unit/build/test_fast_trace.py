@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rtviewer.accel.invariants import check
+from rtviewer.accel.stats import ELEMENT_COST, NODE_COST
 from rtviewer.accel.structure import Structure
 from rtviewer.build import fast_trace
 from rtviewer.build.builder import build_blas, build_tlas
@@ -19,6 +20,8 @@ from rtviewer.build.workers import Workers
 from rtviewer.dxr.descs import IDENTITY, AabbsGeometry, BlasInputs, InstanceInputs, TrianglesGeometry
 from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag
 from rtviewer.errors import CancelledError
+from rtviewer.trace.dispatch import Dispatcher
+from rtviewer.trace.request import RayBatch, TraceSettings
 
 FAST, SMALL, UPDATE = BuildFlag.PREFER_FAST_TRACE, BuildFlag.MINIMIZE_MEMORY, BuildFlag.ALLOW_UPDATE
 BUDGET = 1 << 30
@@ -43,7 +46,7 @@ def cost(structure: Structure) -> float:
     x, y, z = (bounds[1] - bounds[0]).astype(float)
     child = nodes["child"]
     elements = np.where(child < 0, (~child & 3) + 1, 0)
-    total = fast_trace.NODE_COST * area[child > 0].sum() + fast_trace.ELEMENT_COST * (area * elements).sum()
+    total = NODE_COST * area[child > 0].sum() + ELEMENT_COST * (area * elements).sum()
     return float(total / (x * y + y * z + z * x))
 
 
@@ -128,7 +131,7 @@ def best_by_hand(tree: BinaryTree, node: int, lanes: int, most: int) -> float:
     area = x * y + y * z + z * x
     left, right = int(tree.links[node, 1]), int(tree.links[node, 2])
     if left < 0:
-        return fast_trace.ELEMENT_COST * area
+        return ELEMENT_COST * area
 
     def elements(at: int) -> int:
         return 1 if tree.links[at, 1] < 0 else elements(int(tree.links[at, 1])) + elements(int(tree.links[at, 2]))
@@ -138,8 +141,8 @@ def best_by_hand(tree: BinaryTree, node: int, lanes: int, most: int) -> float:
         return min(best_by_hand(tree, left, k, most) + best_by_hand(tree, right, number - k, most) for k in pairs)
 
     if lanes == 1:
-        own = split(8) + fast_trace.NODE_COST * area
-        leaf = fast_trace.ELEMENT_COST * area * elements(node)
+        own = split(8) + NODE_COST * area
+        leaf = ELEMENT_COST * area * elements(node)
         return min(own, leaf) if elements(node) <= most else own
     return min(split(lanes), best_by_hand(tree, node, lanes - 1, most))
 
@@ -222,6 +225,24 @@ def test_instances(flags: BuildFlag) -> None:
     assert check(fast) == []
     assert fast.size == plain.size
     assert cost(fast) <= cost(plain)
+
+
+@pytest.mark.rule("BF-10")
+def test_rays_hit_the_same() -> None:
+    inputs, random = long_and_short(), np.random.default_rng(5)
+    rays = RayBatch.make(random.normal(size=(4000, 3)), random.normal(size=(4000, 3)))
+    results = []
+    for flags in (BuildFlag.NONE, FAST, FAST | SMALL):
+        blas = build_blas(inputs, flags, address=256)
+        ones = np.ones(1, np.uint32)
+        table = InstanceInputs(
+            IDENTITY[None], ones, np.full(1, 255, np.uint8), 0 * ones, np.zeros(1, np.uint8), np.full(1, 256, np.uint64)
+        )
+        tlas = build_tlas(table, flags, blases={256: blas})
+        hits = Dispatcher(tlas, {256: blas}).trace(rays, TraceSettings()).hits
+        results.append((hits.t.tobytes(), hits.primitive_index.tobytes(), hits.attributes.tobytes()))
+        assert 1000 < hits.hit.sum() < 4000
+    assert results[0] == results[1] == results[2]
 
 
 def test_improving_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:

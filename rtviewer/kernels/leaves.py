@@ -43,6 +43,16 @@ BOX_PACK_BYTES = 112
 IDS_IN_TRIANGLE_PACK = 144
 IDS_IN_BOX_PACK = 96
 LARGEST = 3.0e38
+SMALLEST_INT = -(1 << 31)
+SORT_LAYERS = (
+    ((0, 1), (2, 3), (4, 5), (6, 7)),
+    ((0, 2), (1, 3), (4, 6), (5, 7)),
+    ((1, 2), (5, 6)),
+    ((0, 4), (1, 5), (2, 6), (3, 7)),
+    ((2, 4), (3, 5)),
+    ((1, 2), (3, 4), (5, 6)),
+)
+"""Batcher's network for eight, largest first: pairs that are put in order, layer by layer."""
 
 
 def _lane(builder, row, in_order, lone, first_source, references, sources):
@@ -123,7 +133,11 @@ def _triangle_packs_intrinsic(
 
 
 def _orders(builder, low, high):
-    """Eight words: in word r, bits 3*octant to 3*octant + 2, the lane that comes r-th from far to near by centre."""
+    """Eight words: in word r, bits 3*octant to 3*octant + 2, the lane that comes r-th from far to near by centre.
+
+    Distances become integers of the same order, whose three lowest bits make room for the lane, and a network sorts
+    them; empty lanes come last.
+    """
     most, least = emit.constant(FLOAT8, LARGEST), emit.constant(FLOAT8, -LARGEST)
     empty = builder.fcmp_ordered(">", low[0], high[0])
     eighth = emit.constant(FLOAT8, 0.125)
@@ -132,7 +146,6 @@ def _orders(builder, low, high):
         return builder.fmul(emit.smaller(builder, emit.larger(builder, value, least), most), eighth)
 
     centre = [builder.fadd(clamped(a), clamped(b)) for a, b in zip(low, high, strict=True)]
-    numbers = ir.Constant(INT8, list(range(8)))
 
     def body(octant, carried):
         key = None
@@ -141,19 +154,19 @@ def _orders(builder, low, high):
             sign = builder.sitofp(builder.sub(builder.shl(bit, long(1)), long(1)), emit.FLOAT)
             term = builder.fmul(centre[axis], emit.splat(builder, sign, FLOAT8))
             key = term if key is None else builder.fadd(key, term)
-        key = builder.select(empty, emit.constant(FLOAT8, -emit_loops.INFINITY), key)
-        rank = emit.constant(INT8, 0)
-        for lane in range(WIDTH):
-            other = emit.splat(builder, emit_loops.lane(builder, key, lane), FLOAT8)
-            later = ir.Constant(ir.VectorType(emit.BOOL, 8), [k > lane for k in range(WIDTH)])
-            equal = builder.and_(builder.fcmp_ordered("==", other, key), later)
-            before = builder.or_(builder.fcmp_ordered(">", other, key), equal)
-            rank = builder.sub(rank, builder.sext(before, INT8))
-        order = emit.constant(INT8, 0)
-        for lane in range(WIDTH):
-            here = emit.splat(builder, emit_loops.lane(builder, rank, lane), INT8)
-            here = builder.icmp_signed("==", here, numbers)
-            order = builder.select(here, emit.constant(INT8, lane), order)
+        bits = builder.bitcast(key, INT8)
+        sign = builder.and_(builder.ashr(bits, emit.constant(INT8, 31)), emit.constant(INT8, 0x7FFFFFFF))
+        word = builder.select(empty, emit.constant(INT8, SMALLEST_INT), builder.xor(bits, sign))
+        word = builder.or_(builder.and_(word, emit.constant(INT8, -8)), ir.Constant(INT8, list(range(7, -1, -1))))
+        for pairs in SORT_LAYERS:
+            partner, is_first = list(range(8)), [1] * 8
+            for first, second in pairs:
+                partner[first], partner[second], is_first[second] = second, first, 0
+            other = emit_loops.shuffle(builder, word, word, partner)
+            above = builder.icmp_signed(">", word, other)
+            most, least = builder.select(above, word, other), builder.select(above, other, word)
+            word = builder.select(ir.Constant(ir.VectorType(emit.BOOL, 8), is_first), most, least)
+        order = builder.xor(builder.and_(word, emit.constant(INT8, 7)), emit.constant(INT8, 7))
         shift = builder.trunc(builder.mul(octant, long(3)), INT32)
         return (builder.or_(carried[0], builder.shl(order, emit.splat(builder, shift, INT8))),)
 
@@ -265,8 +278,10 @@ def node_portable(children, node_boxes, element_boxes, box_out, node_out, node_b
     for octant in range(8):
         signs = np.array([2 * (octant >> axis & 1) - 1 for axis in range(3)], np.float32)
         key = (signs[0] * centre[0] + signs[1] * centre[1]) + signs[2] * centre[2]
-        key[low[0] > high[0]] = -np.inf
-        words |= np.argsort(-key, kind="stable") << 3 * octant
+        bits = key.view(np.int32)
+        word = np.where(low[0] > high[0], np.int32(SMALLEST_INT), bits ^ (bits >> 31 & 0x7FFFFFFF))
+        word = np.sort(word & ~7 | np.arange(7, -1, -1))[::-1]
+        words |= (word & 7 ^ 7).astype(np.int64) << 3 * octant
     node.view(np.uint32)[7] = words
 
 

@@ -17,9 +17,9 @@ from rtviewer.build.reference_rows import ReferenceRows
 from rtviewer.build.tree import Subtree, Tree
 from rtviewer.build.workers import Workers
 
-ROUNDS, ENOUGH = 6, 0.005
+ROUNDS, ENOUGH = 3, 0.005
 """Most rounds of moves; they end when one makes the tree's areas smaller by less than this part."""
-SHARE = 2
+SHARE = 3
 """In each round, one node in so many is a candidate: those with the largest boxes."""
 GRAIN = 1 << 12
 """Candidates of one task."""

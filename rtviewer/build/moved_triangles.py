@@ -22,7 +22,7 @@ from rtviewer.scene.primitives import degenerate_triangles, inactive_triangles, 
 
 GRAIN = 8192
 """Packs, and nodes, of one task; the result does not depend on it."""
-SMALL = 24_000
+SMALL = 12_000
 """Packs from which starting threads pays."""
 
 

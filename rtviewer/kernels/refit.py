@@ -24,7 +24,7 @@ from rtviewer.kernels.refit_lanes import (
     ELEMENT_SIZE,
     SCAN_SIZE,
     SCAN_WORDS,
-    fetch_indices,
+    fetch_ahead,
     join_child,
     leaf_lanes,
     refit_pack,
@@ -37,8 +37,8 @@ WORK_SIZE = 80
 """Offsets of int64 in what all threads of an update share: addresses, the number of geometry rows, for indexed packs
 the sections of corners (INDEX_ROWS is 0 when corners stand in the packs), the number of packs, the boxes of the packs
 (ELEMENT_SIZE each)."""
-AHEAD = 8
-"""How many packs before its turn the indices of a pack are asked for."""
+AHEAD, NEAR = 16, 8
+"""How many packs before its turn the indices of a pack are asked for, and its vertices."""
 
 ROW_FIRST, ROW_END, ROW_VERTICES, ROW_INDICES, ROW_FLAGS = 0, 8, 16, 24, 32
 ROW_SIZE = 40
@@ -138,7 +138,7 @@ def triangle_packs(work, first, last, scratch, doubtful):
         ids, new_ids = source + (pack + 1) * size - 16, target + (pack + 1) * size - 16
         out = scratch + LANE_POINTS if indexed else target + pack * size
         element = elements + ELEMENT_SIZE * pack
-        fetch_indices(min(ids + AHEAD * size, last_ids), row)
+        fetch_ahead(min(ids + AHEAD * size, last_ids), min(ids + NEAR * size, last_ids), row)
         if row_count != 1:
             row = row_of(rows, row_count, ids, row)
         if row_count == 1 or is_in_row(ids, row):

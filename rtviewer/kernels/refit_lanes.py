@@ -145,21 +145,35 @@ def _pack_intrinsic(typing_context, identities, row, out, new_identities, elemen
     return types.uint32(*[types.int64] * 5), generate
 
 
+def _fetch(builder, address):
+    """Ask for a cache line; nothing is read, so the address may be any."""
+    hints = [ir.Constant(emit.INT32, value) for value in (0, 3, 1)]
+    pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
+    _call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer, *hints])
+
+
 @intrinsic
-def _fetch_intrinsic(typing_context, identities, row):
+def _fetch_intrinsic(typing_context, far, near, row):
     def generate(context, builder, signature, arguments):
-        identities, row = arguments
-        first, indices = emit.load(builder, row, 0, emit.INT64), emit.load(builder, row, 24, emit.INT64)
+        far, near, row = arguments
+        first, end, vertices, indices = (emit.load(builder, row, 8 * k, emit.INT64) for k in range(4))
         for lane in range(4):
-            number = emit.load(builder, identities, 4 * lane, emit.INT32)
-            number = builder.zext(builder.and_(number, ir.Constant(emit.INT32, PRIMITIVE_BITS)), emit.INT64)
-            place = builder.mul(builder.sub(number, first), ir.Constant(emit.INT64, 12))
-            pointer = builder.inttoptr(builder.add(indices, place), ir.IntType(8).as_pointer())
-            hints = [ir.Constant(emit.INT32, value) for value in (0, 3, 1)]
-            _call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer, *hints])
+            for identities in (far, near):
+                number = emit.load(builder, identities, 4 * lane, emit.INT32)
+                number = builder.zext(builder.and_(number, ir.Constant(emit.INT32, PRIMITIVE_BITS)), emit.INT64)
+                number = builder.sub(number, first)
+                inside = builder.icmp_unsigned("<", number, builder.sub(end, first))
+                number = builder.select(inside, number, ir.Constant(emit.INT64, 0))
+                at = builder.add(indices, builder.mul(number, ir.Constant(emit.INT64, 12)))
+                if identities is far:
+                    _fetch(builder, at)
+                    continue
+                for corner in range(3):
+                    vertex = builder.zext(emit.load(builder, at, 4 * corner, emit.INT32), emit.INT64)
+                    _fetch(builder, builder.add(vertices, builder.mul(vertex, ir.Constant(emit.INT64, 12))))
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64), generate
+    return types.void(types.int64, types.int64, types.int64), generate
 
 
 @intrinsic
@@ -295,7 +309,7 @@ def scan_portable(words, scan):
 if numba.config.DISABLE_JIT:
     refit_pack, leaf_lanes, join_child, scan_words = pack_portable, leaves_portable, join_portable, scan_portable
 
-    def fetch_indices(identities, row):
+    def fetch_ahead(far, near, row):
         pass
 else:
     refit_pack = _pack_intrinsic
@@ -303,8 +317,9 @@ else:
     first one used; ``row``: of the geometry row (``refit``) that all are in; ``out``: where the 36 floats of a pack go,
     ``new_identities``: where its ids do, with the row's flag bits; ``element``: where its box goes (ELEMENT_SIZE
     bytes). Bits 0-3: lanes that may be degenerate, or have an infinity or a NaN."""
-    fetch_indices = _fetch_intrinsic
-    """fetch_indices(identities, row): ask for the cache lines of the indices of a pack that comes soon; reads none."""
+    fetch_ahead = _fetch_intrinsic
+    """fetch_ahead(far, near, row): ask for the cache lines of the indices of the pack ids at ``far`` and of the
+    vertices of those at ``near``, as far as they are in the geometry row."""
     leaf_lanes = _leaves_intrinsic
     """leaf_lanes(source, target, elements): copy the node at ``source`` (which may be ``target``), with the boxes of
     leaf lanes made of those at ``elements`` (ELEMENT_SIZE bytes each, one at least)."""

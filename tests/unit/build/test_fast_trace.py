@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -263,3 +268,29 @@ def test_improving_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CancelledError):
         build_blas(long_and_short(), FAST, cancelled=stop)
     assert len(rounds) == 1
+
+
+WITHOUT_JIT = """
+import hashlib, json
+from rtviewer.build.builder import build_blas
+from rtviewer.build.refit import update_blas
+from tests.unit.build.test_fast_trace import FAST, UPDATE, long_and_short
+from tests.unit.build.test_refit import bent, parts
+inputs = parts(1)
+built = [build_blas(long_and_short(150), FAST), build_blas(inputs, FAST | UPDATE)]
+built.append(update_blas(built[1], bent(inputs), FAST | UPDATE))
+print(json.dumps([hashlib.sha256(structure.data).hexdigest() for structure in built]))
+"""
+
+
+@pytest.mark.slow
+def test_improved_and_updated_trees_are_the_same_without_the_jit() -> None:
+    results = []
+    for disabled in ("0", "1"):
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT_JIT], capture_output=True, text=True, timeout=280,
+            cwd=Path(__file__).parents[3], env={**os.environ, "NUMBA_DISABLE_JIT": disabled},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        results.append(json.loads(done.stdout))
+    assert results[0] == results[1]

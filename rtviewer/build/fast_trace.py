@@ -1,8 +1,9 @@
 """PREFER_FAST_TRACE: a finished tree made better.
 
 The leaf elements of the tree stay as they are. It becomes binary, parts of it move to where they enlarge fewer boxes
-(``kernels.binary_tree``), and the cheapest eight-wide tree in it is taken (``kernels.collapse``). Where that would not
-fit into the budget, nodes get dearer until it does; else the tree stays what it was.
+(``kernels.binary_tree``), and the cheapest eight-wide tree in it is taken (``kernels.collapse``). Before any move that
+is at least as good as the tree it came from, which is one of those in it. Where it would not fit into the budget, nodes
+get dearer until it does; else the tree stays what it was.
 """
 
 from __future__ import annotations

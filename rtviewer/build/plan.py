@@ -81,10 +81,7 @@ def plan(
     size = layout.INDEXED_PACK.itemsize if small else layout.TRIANGLE_PACK.itemsize
     if procedural:
         size = layout.BOX_PACK.itemsize
-    # What is improved begins with leaves of one pack, which later share lanes where that is cheaper; where memory is
-    # short there is no room for so many nodes.
-    leaf = 4 if improved and not small else 4 * elements
     return BuildPlan(
-        leaf, 4, size, 1 << 16, method, indexed=small and not procedural, updatable=updatable,
+        4 * elements, 4, size, 1 << 16, method, indexed=small and not procedural, updatable=updatable,
         improved_leaf=elements if improved else 0,
     )  # fmt: skip

@@ -49,11 +49,12 @@ def join(boxes, links, a, b, node):
 @jit
 def from_wide(children, stride, node_count, element_count, boxes, links, roots):
     """The binary tree of an eight-wide one: the children of a node are joined, the pair with the smallest box first.
+    Nodes and leaves stay subtrees.
 
     ``children``: address of the first node's eight child references, ``stride`` bytes from one node's to the next's.
     ``boxes`` holds the leaf elements'; ``roots``: room for one int64 a wide node. Returns the root.
     """
-    items = np.empty(32, np.int64)
+    items = np.empty(8, np.int64)
     following = element_count
     for element in range(element_count):
         store_i32(links + LINKS * element + LEFT, np.int32(-1))
@@ -65,9 +66,13 @@ def from_wide(children, stride, node_count, element_count, boxes, links, roots):
                 items[number] = load_i64(roots + 8 * ref)
                 number += 1
             elif ref < 0:
-                for element in range(~ref >> 2, (~ref >> 2) + (~ref & 3) + 1):
-                    items[number] = element
-                    number += 1
+                first, last = ~ref >> 2, (~ref >> 2) + (~ref & 3)
+                items[number] = first
+                for element in range(first + 1, last + 1):  # a leaf stays a subtree
+                    join(boxes, links, items[number], element, following)
+                    items[number] = following
+                    following += 1
+                number += 1
         while number > 1:
             best, left, right = np.float32(np.inf), 0, 1
             for a in range(number - 1):

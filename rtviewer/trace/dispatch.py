@@ -19,7 +19,7 @@ from rtviewer.accel.structure import Structure
 from rtviewer.dxr.flags import GeometryFlag, InstanceFlag, PipelineFlag, RayFlag
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.programs import ProgramTable
-from rtviewer.dxr.rules import check_ray_flags, require
+from rtviewer.dxr.rules import Opacity, check_ray_flags, effective_opacity, require
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import InvalidInputError, violation
 from rtviewer.scene.material import GeometryMaterials
@@ -65,6 +65,7 @@ class Dispatcher:
         self.profile = profile
         self.materials: Mapping[int, GeometryMaterials] = materials or {}
         self._used = self._resolve(blases)
+        self._asks_shaders: dict[int, bool] = {}
         self._arguments_of: dict[tuple[Any, ...], tuple[ProgramTable, tuple[NDArray[Any], ...]]] = {}
         self._packets: tuple[tuple[NDArray[Any], ...] | None, bool, PacketCall | None] = None, False, None
 
@@ -101,9 +102,7 @@ class Dispatcher:
         rows = np.zeros((max(len(self._used), 1), state.BLAS_ROW_SIZE), np.uint8)
         for row, blas in zip(rows, self._used.values(), strict=False):
             triangles = not blas.is_procedural
-            leaves = SectionKind.INDEXED_PACKS if blas.is_indexed else SectionKind.TRIANGLE_PACKS
-            if blas.is_procedural:
-                leaves = SectionKind.BOX_PACKS
+            leaves = _leaf_section(blas)
             if blas.is_indexed:
                 _put(row, state.BLAS_INDICES, base(blas, SectionKind.INDICES))
                 _put(row, state.BLAS_VERTICES, base(blas, SectionKind.VERTICES))
@@ -314,25 +313,42 @@ class Dispatcher:
         from rtviewer.kernels import part_library, state
 
         kind = part_library.LOGGING if log else part_library.COUNTING if counters else part_library.PLAIN
-        used = self._used.values()
-        if kind != part_library.PLAIN or any(blas.is_procedural for blas in used):
+        leaves = self._leaf_sections
+        if kind != part_library.PLAIN or SectionKind.BOX_PACKS in leaves:
             _put(world, state.WORLD_WALK_LEAVES, part_library.address_of(part_library.LEAVES[kind]))
-        if kind == part_library.PLAIN and any(not blas.is_procedural and not blas.is_indexed for blas in used):
+        if kind == part_library.PLAIN and SectionKind.TRIANGLE_PACKS in leaves:
             _put(world, state.WORLD_WALK_TRIANGLES, part_library.address_of(part_library.plain_triangles))
-        if kind == part_library.PLAIN and any(not blas.is_procedural and blas.is_indexed for blas in used):
+        if kind == part_library.PLAIN and SectionKind.INDEXED_PACKS in leaves:
             _put(world, state.WORLD_WALK_INDEXED, part_library.address_of(part_library.plain_indexed))
-        forced = bool((flags & np.uint32(int(RayFlag.FORCE_NON_OPAQUE))).any())
-        if self._may_ask_shaders or forced or settings.hit_groups is not None:
+        if settings.hit_groups is not None or any(
+            self._may_ask_shaders(int(word)) for word in (flags if len(flags) == 1 else np.unique(flags))
+        ):
             _put(world, state.WORLD_OFFER, part_library.address_of(part_library.OFFERS[kind]))
 
+    def _may_ask_shaders(self, ray_flags: int) -> bool:
+        """Whether rays with these flags can meet something else than opaque triangles, and so need a program."""
+        known = self._asks_shaders.get(ray_flags)
+        if known is None:
+            from rtviewer.kernels.state import X_RAY
+
+            word = RayFlag(ray_flags & ~X_RAY)
+            known = SectionKind.BOX_PACKS in self._leaf_sections or any(
+                effective_opacity(GeometryFlag(geometry), InstanceFlag(instance), word) is Opacity.NON_OPAQUE
+                for geometry, instance in self._opacity_flags
+            )
+            self._asks_shaders[ray_flags] = known
+        return known
+
     @cached_property
-    def _may_ask_shaders(self) -> bool:
-        """Whether something else than an opaque triangle can be met without ray flags or a table that make it so."""
-        flags = self.tlas.instance_descs["InstanceContributionAndFlags"] >> 24
-        if (flags & int(InstanceFlag.FORCE_NON_OPAQUE)).any():
-            return True
-        opaque = int(GeometryFlag.OPAQUE)
-        return any(blas.is_procedural or (blas.geometries["flags"] & opaque == 0).any() for blas in self._used.values())
+    def _leaf_sections(self) -> frozenset[SectionKind]:
+        return frozenset(_leaf_section(blas) for blas in self._used.values())
+
+    @cached_property
+    def _opacity_flags(self) -> list[tuple[int, int]]:
+        """Flags of geometry and of instance that may meet."""
+        instances = np.unique(self.tlas.instance_descs["InstanceContributionAndFlags"] >> 24)
+        geometries = {int(flag) for blas in self._used.values() for flag in np.unique(blas.geometries["flags"])}
+        return [(geometry, int(instance)) for geometry in geometries for instance in instances]
 
     def _arguments(self, settings: TraceSettings, count: int, *, inline: bool) -> tuple[NDArray[Any], ...]:
         """The arguments of each ray as (1,) or (n,) arrays, in the order of the batch block."""
@@ -371,6 +387,12 @@ class Dispatcher:
             per_ray(settings.multiplier, count, np.uint32),
             per_ray(settings.report_t, count, np.float32),
         )
+
+
+def _leaf_section(blas: Structure) -> SectionKind:
+    if blas.is_procedural:
+        return SectionKind.BOX_PACKS
+    return SectionKind.INDEXED_PACKS if blas.is_indexed else SectionKind.TRIANGLE_PACKS
 
 
 def _empty_hits(count: int) -> Hits:

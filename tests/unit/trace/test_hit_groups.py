@@ -209,7 +209,10 @@ def test_the_first_hit_without_any_hit_ends_the_search_at_once() -> None:
     scene = world([layers(*range(1, 7)), layers(9)])
     ignoring = HitGroup(HitGroupType.TRIANGLES, AnyHitProgram.IGNORE)
     log = both(scene, ray_flags=first, multiplier=1, hit_groups=table(ignoring, TRIANGLES))
-    assert (log.result.hits.geometry_index[0], len(set(calls_of(log)))) == (1, 7)
+    calls = calls_of(log)
+    assert log.result.hits.geometry_index[0] == 1
+    assert len(set(calls)) > 1
+    assert [geometry for _, geometry, _, _ in calls] == [0] * (len(calls) - 1) + [1]
     log = scene.walk(*UP, ray_flags=first, multiplier=1, hit_groups=table(NO_ANY_HIT, NO_ANY_HIT))
     assert log.result.hits.hit[0]
     assert log.result.counters is not None

@@ -24,7 +24,7 @@ from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import InvalidInputError, violation
 from rtviewer.scene.material import GeometryMaterials
 from rtviewer.trace.materials import material_rows
-from rtviewer.trace.packets import FEWEST_RAYS, PacketCall, PacketRules, only_hit_or_miss, packet_call
+from rtviewer.trace.packets import FEWEST_RAYS, PacketCall, PacketRules, may_walk_in_packets, only_hit_or_miss
 from rtviewer.trace.program_faults import check_programs, raise_fault
 from rtviewer.trace.request import EVENT, Hits, RayBatch, TraceResult, TraceSettings, Walk
 
@@ -267,9 +267,11 @@ class Dispatcher:
             return None
         known, hit_only, call = self._packets
         if known is not arguments or hit_only != settings.hit_only:  # _arguments keeps those that are made of the same
-            world = self._world[0].copy()
-            self._put_parts(world, arguments[0], settings, counters=False, log=False)
-            call = packet_call(self._packet_rules, arguments, world, self.stack_size, settings)
+            call = None
+            if may_walk_in_packets(self._packet_rules, arguments, settings):
+                world = self._world[0].copy()
+                self._put_parts(world, arguments[0], settings, counters=False, log=False)
+                call = PacketCall(arguments, world, self._packet_rules.identities, self.stack_size, settings)
             self._packets = arguments, settings.hit_only, call
         if call is None:
             return None

@@ -124,8 +124,9 @@ class PacketCall:
         stack_size: int,
         settings: TraceSettings,
     ) -> None:
-        """``arguments``: of which the first value counts. ``world``: a block of ``kernels.state``, whose hit groups are
-        taken out and which has its parts. ``identities``: as of PacketRules. Both are kept."""
+        """``arguments``: as the dispatch makes them, of which the first value counts. ``world``: a block of
+        ``kernels.state`` without hit groups, with the parts of a walk. ``identities``: as of PacketRules. Both are
+        kept."""
         from rtviewer.kernels import packet, packet_state, part_library, state
 
         self._kernel = packet.trace_packets
@@ -186,26 +187,18 @@ class PacketCall:
         return Hits(*columns), time.perf_counter() - start
 
 
-def packet_call(
-    rules: PacketRules,
-    arguments: tuple[NDArray[Any], ...],
-    world: NDArray[np.uint8],
-    stack_size: int,
-    settings: TraceSettings,
-) -> PacketCall | None:
-    """How to walk rays with these arguments in packets, None where that may not be; parameters as of PacketCall."""
+def may_walk_in_packets(rules: PacketRules, arguments: tuple[NDArray[Any], ...], settings: TraceSettings) -> bool:
+    """Whether rays with these arguments may. ``arguments``: as of PacketCall."""
     from rtviewer.kernels.packet import AVAILABLE
 
-    if settings.hit_groups is not None or not AVAILABLE:
-        return None
-    if any((values[1:] != values[:1]).any() for values in arguments if values.size > 1):
-        return None
-    flags, mask = int(arguments[0][0]), int(arguments[1][0])
+    if settings.hit_groups is not None or settings.x_ray or not AVAILABLE:
+        return False
+    if any(values.size > 1 and (values[1:] != values[:1]).any() for values in arguments):
+        return False
+    flags, mask, intersection = int(arguments[0][0]), int(arguments[1][0]), int(arguments[3][0])
     if flags & RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH and not settings.hit_only:
-        return None
-    if settings.x_ray or int(arguments[3][0]) >= FIRST_USER_PROGRAM or not rules.allow(flags, mask):
-        return None
-    return PacketCall(arguments, world, rules.identities, stack_size, settings)
+        return False
+    return intersection < FIRST_USER_PROGRAM and rules.allow(flags, mask)
 
 
 def _new_columns(count: int) -> tuple[list[NDArray[Any]], list[int]]:

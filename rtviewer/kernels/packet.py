@@ -27,7 +27,7 @@ from rtviewer.kernels.constants import (
 )
 from rtviewer.kernels.culling import hit_kind, is_facing_culled
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64, store_f32, store_f64, store_i32, store_i64
-from rtviewer.kernels.packet_results import hit_lanes, write_columns
+from rtviewer.kernels.packet_results import hit_lanes, write_columns, write_hit_or_miss
 from rtviewer.kernels.packet_triangles import test_leaf
 from rtviewer.kernels.packet_vector import (
     begin_part,
@@ -57,7 +57,7 @@ AVAILABLE = not numba.config.DISABLE_JIT
 ONE, NONE = np.uint64(1), np.uint64(0)
 FEW = 6
 """So many rays of a group, or fewer, are faster alone: from the root of a level on."""
-FEW_LEFT, FEW_AT_LEAF = 4, 2
+FEW_LEFT, FEW_AT_LEAF = 8, 4
 """So many that are left at a node, or at a leaf."""
 FIRST_TRIANGLE_KIND = min(FRONT_FACE, BACK_FACE)
 DEAD = np.float32(-np.inf)
@@ -390,11 +390,14 @@ def store_lane(packet, walk, lane):
 @jit
 def report(request, packet, part, ray, invalid, world):
     """Write what the rays of a part have hit."""
+    if load_i32(packet + at.HIT_ONLY) != 0:
+        write_hit_or_miss(request, part, ray, invalid)
+        return
     instance = np.int64(load_i32(part + at.PACKET_INSTANCE))
-    bits, hit_only = hit_lanes(part, instance), load_i32(packet + at.HIT_ONLY)
+    bits = hit_lanes(part, instance)
     hit, same = bits & np.uint32(0xFFFF), bits >> np.uint32(16)
-    if hit == 0 or hit_only != 0:
-        write_columns(request, part, ray, invalid, hit_only, np.int64(-1), np.int64(-1))
+    if hit == 0:
+        write_columns(request, part, ray, invalid, np.int64(-1), np.int64(-1))
         return
     walk = load_i64(request + at.REQUEST_WALK)
     base, step = load_i64(walk + state.RAY_CONTRIBUTION), load_i64(walk + state.MULTIPLIER)
@@ -402,9 +405,9 @@ def report(request, packet, part, ray, invalid, world):
     if hit & ~same == 0 and instance >= 0:
         if load_i64(blas_of(world, instance) + state.BLAS_GEOMETRY_COUNT) == 1:
             group = base + load_i64(contributions + 8 * instance)
-            write_columns(request, part, ray, invalid, hit_only, load_i64(ids + 8 * instance), group)
+            write_columns(request, part, ray, invalid, load_i64(ids + 8 * instance), group)
             return
-    write_columns(request, part, ray, invalid, hit_only, np.int64(-1), np.int64(-1))
+    write_columns(request, part, ray, invalid, np.int64(-1), np.int64(-1))
     while hit != 0:
         lane = lowest_bit(hit)
         hit &= hit - np.uint32(1)

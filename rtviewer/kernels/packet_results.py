@@ -27,28 +27,48 @@ def hit_lanes(typing_context, packet, instance):
     return types.uint32(types.int64, types.int64), generate
 
 
+def _write(builder, request, column, ray, value, size):
+    start = builder.add(emit.load(builder, request, column, INT64), builder.mul(ray, number(size)))
+    builder.store(value, builder.inttoptr(start, value.type.as_pointer()), align=1)
+
+
+def _hit_or_miss(builder, request, packet, ray, invalid):
+    """Write hit and invalid; which rays hit."""
+    byte16 = ir.VectorType(ir.IntType(8), 16)
+    found = emit.load(builder, packet, at.PACKET_INSTANCE, INT16)
+    hit = builder.icmp_signed(">=", found, all_lanes(INT16, 0))
+    _write(builder, request, at.REQUEST_HIT, ray, builder.zext(hit, byte16), 1)
+    _write(builder, request, at.REQUEST_INVALID, ray, builder.zext(emit.lanes(builder, invalid, 16), byte16), 1)
+    return hit
+
+
 @intrinsic
-def write_columns(typing_context, request, packet, ray, invalid, hit_only, instance_id, hit_group):
+def write_hit_or_miss(typing_context, request, packet, ray, invalid):
+    """The two columns that are wanted where only hit or miss is asked; parameters as of ``write_columns``."""
+
+    def generate(context, builder, signature, arguments):
+        _hit_or_miss(builder, *arguments)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3, types.uint32), generate
+
+
+@intrinsic
+def write_columns(typing_context, request, packet, ray, invalid, instance_id, hit_group):
     """All columns of the results of 16 rays from ``ray`` on, as if all hits were in the only geometry of one instance.
 
-    ``packet`` is the block of their part, ``invalid`` has the bits of those that break RAY-2 or RAY-3. Where only hit
-    or miss is asked, all else is as of a miss.
+    ``packet`` is the block of their part, ``invalid`` has the bits of those that break RAY-2 or RAY-3.
     """
 
     def generate(context, builder, signature, arguments):
-        request, packet, ray, invalid, hit_only, instance_id, hit_group = arguments
-        byte16, long16 = ir.VectorType(ir.IntType(8), 16), ir.VectorType(INT64, 16)
+        request, packet, ray, invalid, instance_id, hit_group = arguments
+        long16 = ir.VectorType(INT64, 16)
 
         def write(column, value, size):
-            start = builder.add(emit.load(builder, request, column, INT64), builder.mul(ray, number(size)))
-            builder.store(value, builder.inttoptr(start, value.type.as_pointer()), align=1)
+            _write(builder, request, column, ray, value, size)
 
         found = emit.load(builder, packet, at.PACKET_INSTANCE, INT16)
-        hit = builder.icmp_signed(">=", found, all_lanes(INT16, 0))
-        write(at.REQUEST_HIT, builder.zext(hit, byte16), 1)
-        write(at.REQUEST_INVALID, builder.zext(emit.lanes(builder, invalid, 16), byte16), 1)
-        hit_only = emit.splat(builder, hit_only, INT16)
-        hit = builder.and_(hit, builder.icmp_signed("==", hit_only, all_lanes(INT16, 0)))
+        hit = _hit_or_miss(builder, request, packet, ray, invalid)
         end, t_max = (emit.load(builder, packet, offset, FLOAT16) for offset in (at.PACKET_END, at.PACKET_T_MAX))
         write(at.REQUEST_T, builder.select(hit, end, t_max), 4)
         nothing = all_lanes(INT16, -1)
@@ -73,4 +93,4 @@ def write_columns(typing_context, request, packet, ray, invalid, hit_only, insta
         write(at.REQUEST_ATTRIBUTES, attributes, 8)
         return context.get_dummy_value()
 
-    return types.void(*[types.int64] * 3, types.uint32, types.int32, types.int64, types.int64), generate
+    return types.void(*[types.int64] * 3, types.uint32, types.int64, types.int64), generate

@@ -252,7 +252,7 @@ class Dispatcher:
         fault, ray = (int(batch[offset // 8]) for offset in (state.BATCH_FAULT, state.BATCH_FAULT_RAY))
         raise_fault(ray, fault, settings.programs)
         if settings.hit_only:
-            hits = only_hit_or_miss(hits, columns[3])
+            hits = only_hit_or_miss(hits.hit, hits.invalid, columns[3])
         return TraceResult(hits, counted, settings, seconds), ends
 
     @cached_property

@@ -8,6 +8,7 @@ and are not made here.
 
 from __future__ import annotations
 
+import threading
 import time
 from functools import lru_cache
 from typing import Any
@@ -26,19 +27,24 @@ LANES = 16
 FEWEST_RAYS = 8
 """Fewer are walked alone: a packet that is less than half full is no faster."""
 COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
-    "hit": (np.bool_, ()),
-    "t": (np.float32, ()),
-    "instance_index": (np.int32, ()),
-    "geometry_index": (np.int32, ()),
-    "primitive_index": (np.int32, ()),
-    "hit_kind": (np.int32, ()),
-    "instance_id": (np.int64, ()),
-    "attributes": (np.float32, (2,)),
-    "hit_group_index": (np.int64, ()),
-    "invalid": (np.bool_, ()),
+    "hit": (np.dtype(np.bool_), ()),
+    "t": (np.dtype(np.float32), ()),
+    "instance_index": (np.dtype(np.int32), ()),
+    "geometry_index": (np.dtype(np.int32), ()),
+    "primitive_index": (np.dtype(np.int32), ()),
+    "hit_kind": (np.dtype(np.int32), ()),
+    "instance_id": (np.dtype(np.int64), ()),
+    "attributes": (np.dtype(np.float32), (2,)),
+    "hit_group_index": (np.dtype(np.int64), ()),
+    "invalid": (np.dtype(np.bool_), ()),
 }
 """Columns of Hits in order: dtype, axes after the ray's."""
-ROW_SIZE = sum(np.dtype(dtype).itemsize * (axes[0] if axes else 1) for dtype, axes in COLUMNS.values())
+SIZES = [np.dtype(dtype).itemsize * (axes[0] if axes else 1) for dtype, axes in COLUMNS.values()]
+STARTS = np.cumsum([0, *SIZES[:-1]])
+"""Where each begins in a block for all, times the rays there is room for."""
+ROW_SIZE = sum(SIZES)
+KEPT_CONSTANTS = 1 << 16
+"""Constant columns are kept for the next call for no more rays than this."""
 
 
 class PacketRules:
@@ -103,14 +109,20 @@ def _opacity_table(ray_flags: int) -> tuple[tuple[Opacity, Opacity], ...]:
     return tuple((of(GeometryFlag.OPAQUE, word), of(GeometryFlag.NONE, word)) for word in range(16))
 
 
-def only_hit_or_miss(hits: Hits, t_max: NDArray[np.float32]) -> Hits:
-    """What TraceSettings.hit_only leaves of hits; ``t_max`` (n,) of the rays."""
-    missed = Hits(
-        **{name: np.full_like(getattr(hits, name), -1) for name in COLUMNS if name not in ("hit", "invalid", "t")},
-        hit=hits.hit, invalid=hits.invalid, t=t_max,
-    )  # fmt: skip
-    missed.attributes[:] = 0
-    return missed
+def only_hit_or_miss(hit: NDArray[np.bool_], invalid: NDArray[np.bool_], t_max: NDArray[np.float32]) -> Hits:
+    """Hits of TraceSettings.hit_only; ``t_max`` (n,) of the rays. The constant columns cannot be written to."""
+    make = _constant_columns if len(hit) <= KEPT_CONSTANTS else _constant_columns.__wrapped__
+    word, wide, pair = make(len(hit))
+    return Hits(hit, t_max.copy(), word, word, word, word, wide, pair, wide, invalid)
+
+
+@lru_cache(maxsize=8)
+def _constant_columns(count: int) -> tuple[NDArray[Any], ...]:
+    """(n,) int32 and int64 of -1, (n, 2) float32 of 0."""
+    columns = np.full(count, -1, np.int32), np.full(count, -1, np.int64), np.zeros((count, 2), np.float32)
+    for column in columns:
+        column.setflags(write=False)
+    return columns
 
 
 class PacketCall:
@@ -150,10 +162,27 @@ class PacketCall:
         words[state.MULTIPLIER // 8] = int(multiplier) & 0xF
         self._entries = stack_size + LANES
         self._packet_size = packet_state.PACKET_REFS + self._entries * (4 + packet_state.ENTRY_VECTORS) + 192
-        self._hit_only = int(settings.hit_only)
-        self._world, self._world_at = world, world.ctypes.data
-        self._identities = identities
-        self._identities_at = [table.ctypes.data for table in identities]
+        self._hit_only = settings.hit_only
+        self._world, self._identities = world, identities
+        self._of_thread = threading.local()
+
+    def _request(self) -> tuple[NDArray[np.int64], int]:
+        """The calling thread's request but for rays and results, and its address. It is used again and again: making
+        one takes longer than tracing some packets."""
+        known: tuple[NDArray[np.int64], int, Any] | None = getattr(self._of_thread, "request", None)
+        if known is None:
+            packet, walk = np.empty(self._packet_size, np.uint8), self._new_walk()
+            blocks = (*self._identities, packet, walk, self._world)
+            ids, contributions, at, *others = (block.ctypes.data for block in blocks)
+            request = np.array(
+                [0] * 5
+                + [int(self._hit_only)]
+                + [0] * 10
+                + [ids, contributions, -(-at // 64) * 64, *others, self._entries]
+            )
+            known = request, request.ctypes.data, blocks
+            self._of_thread.request = known
+        return known[:2]
 
     def _new_walk(self) -> NDArray[np.uint8]:
         """The block of a walk with the arrays of its stack behind it."""
@@ -169,22 +198,27 @@ class PacketCall:
     def trace(self, rays: RayBatch) -> tuple[Hits, float]:
         """The hits and the seconds in the kernel. Several threads may call it at once."""
         count = len(rays)
-        columns, addresses = _new_columns(count)
-        inputs = [
+        inputs = (
             _column(rays.origin, (count, 3)), _column(rays.direction, (count, 3)),
             _column(rays.t_min, (count,)), _column(rays.t_max, (count,)),
-        ]  # fmt: skip
-        packet, walk = np.empty(self._packet_size, np.uint8), self._new_walk()
-        request = np.array(
-            [
-                *[column.ctypes.data for column in inputs], count, self._hit_only, *addresses, *self._identities_at,
-                -(-packet.ctypes.data // 64) * 64, walk.ctypes.data, self._world_at, self._entries,
-            ],
-            np.int64,
         )  # fmt: skip
+        request, address = self._request()
+        request[:5] = (*[column.__array_interface__["data"][0] for column in inputs], count)
+        padded = -(-count // LANES) * LANES
+        block = np.empty(padded * (2 if self._hit_only else ROW_SIZE) + 64, np.uint8)
+        base = block.__array_interface__["data"][0]
+        first = -base % 64
+        if self._hit_only:
+            request[6], request[15] = base + first, base + first + padded
+        else:
+            request[6:16] = STARTS * padded + (base + first)
         start = time.perf_counter()
-        self._kernel(request.ctypes.data, 0, count)
-        return Hits(*columns), time.perf_counter() - start
+        self._kernel(address, 0, count)
+        seconds = time.perf_counter() - start
+        if self._hit_only:
+            hit, invalid = (block[at : at + count].view(np.bool_) for at in (first, first + padded))
+            return only_hit_or_miss(hit, invalid, inputs[3]), seconds
+        return Hits(*_columns_in(block, first, count, padded)), seconds
 
 
 def may_walk_in_packets(rules: PacketRules, arguments: tuple[NDArray[Any], ...], settings: TraceSettings) -> bool:
@@ -201,19 +235,13 @@ def may_walk_in_packets(rules: PacketRules, arguments: tuple[NDArray[Any], ...],
     return intersection < FIRST_USER_PROGRAM and rules.allow(flags, mask)
 
 
-def _new_columns(count: int) -> tuple[list[NDArray[Any]], list[int]]:
-    """The columns of Hits, in one block of memory, with room for whole packets behind each; their addresses."""
-    padded = -(-count // LANES) * LANES
-    block = np.empty(padded * ROW_SIZE + 64, np.uint8)
-    base = block.ctypes.data
-    offset = -base % 64
-    columns, addresses = [], []
-    for dtype, axes in COLUMNS.values():
-        column: NDArray[Any] = np.ndarray((count, *axes), dtype, block, offset)
-        columns.append(column)
-        addresses.append(base + offset)
-        offset += padded * column.itemsize * (axes[0] if axes else 1)
-    return columns, addresses
+def _columns_in(block: NDArray[np.uint8], offset: int, count: int, padded: int) -> list[NDArray[Any]]:
+    """The columns of Hits in one block of memory, which has room for whole packets behind each."""
+    columns: list[NDArray[Any]] = []
+    for (dtype, axes), size in zip(COLUMNS.values(), SIZES, strict=True):
+        columns.append(np.ndarray((count, *axes), dtype, block, offset))
+        offset += padded * size
+    return columns
 
 
 def _column(array: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:

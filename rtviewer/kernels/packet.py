@@ -57,8 +57,10 @@ AVAILABLE = not numba.config.DISABLE_JIT
 ONE, NONE = np.uint64(1), np.uint64(0)
 FEW = 6
 """So many rays of a group, or fewer, are faster alone: from the root of a level on."""
-FEW_LEFT, FEW_AT_LEAF = 8, 4
+FEW_LEFT, FEW_AT_LEAF = 4, 2
 """So many that are left at a node, or at a leaf."""
+FEW_LEFT_HIT_ONLY, FEW_AT_LEAF_HIT_ONLY = 8, 4
+"""The same where only hit or miss is asked: alone a ray ends with its first hit, whatever the others do."""
 FIRST_TRIANGLE_KIND = min(FRONT_FACE, BACK_FACE)
 DEAD = np.float32(-np.inf)
 RAYS = at.LANES * at.PARTS
@@ -248,12 +250,15 @@ def walk_group(blas, packet, walk, entries, base):
     for part in range(at.PARTS):
         set_part_shear(space + at.PART_SIZE * part, 64 * kx, 64 * ky, 64 * kz)
     hit_only = load_i32(packet + at.HIT_ONLY) != 0
+    few_left, few_at_leaf = FEW_LEFT, FEW_AT_LEAF
+    if hit_only:
+        few_left, few_at_leaf = FEW_LEFT_HIT_ONLY, FEW_AT_LEAF_HIT_ONLY
     entries += at.ENTRY_VECTORS * base
     refs = 4 * base + at.PACKET_REFS
     aside = NONE
     size, ref, active = np.int64(0), np.int64(0), group
     while active != NONE:
-        if count_lanes(active) <= (FEW_LEFT if ref >= 0 else FEW_AT_LEAF):
+        if count_lanes(active) <= (few_left if ref >= 0 else few_at_leaf):
             aside |= active
             put_aside(blas, packet, walk, active, ref, entries + at.ENTRY_VECTORS * size)
             active = NONE

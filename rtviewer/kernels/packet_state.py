@@ -99,7 +99,9 @@ ASIDE_ROOM = 24
 ASIDE_ITEMS = ASIDE + 4 * LANES * PARTS
 PACKET_REFS = ASIDE_ITEMS + 8 * ASIDE_ROOM * LANES * PARTS
 """The stack's references, int32; its entries, a vector for each part, follow after a multiple of 64 bytes."""
-ENTRY_VECTORS = PARTS * VECTOR
+ENTRY_BITS = PARTS * VECTOR
+"""uint64, behind the vectors: which rays enter."""
+ENTRY_VECTORS = ENTRY_BITS + VECTOR
 
 # A request: int64 addresses of the rays' and results' columns, and what is uniform.
 REQUEST_ORIGIN = 0

@@ -23,7 +23,7 @@ FLOAT8, INT8, FLOAT4, INT4 = emit.FLOAT8, ir.VectorType(INT32, 8), emit.FLOAT4, 
 DOUBLE = ir.DoubleType()
 DOUBLE8 = ir.VectorType(DOUBLE, 8)
 AXES = range(3)
-NAN, INFINITY = float("nan"), float("inf")
+INFINITY = float("inf")
 
 
 def number(value):
@@ -332,7 +332,7 @@ def _plane_offsets(builder, octant):
 def visit_children(typing_context, node, space, packet, bounds, octant, active, entries, size, refs):
     """Test the children of a node and stack those that an active ray meets, farthest first.
 
-    ``entries``, ``refs``: addresses of the stack's vectors (where each ray enters, NaN for a ray that does not) and
+    ``entries``, ``refs``: addresses of the stack's vectors (where each ray enters, ENTRY_BITS: which do) and of its
     references. Returns the stack's new size and the bits of the rays that meet its top, 0 when nothing was stacked.
     """
     results = types.Tuple([types.int64, types.uint64])
@@ -350,6 +350,10 @@ def visit_children(typing_context, node, space, packet, bounds, octant, active, 
         ranked = builder.trunc(builder.lshr(met, child), ir.VectorType(emit.BOOL, 8))
         emit.store(builder, builder.shl(child, all_lanes(INT8, 2)), packet, at.RANKS)
         walking = [emit.lanes(builder, builder.lshr(active, number(16 * part)), 16) for part in range(at.PARTS)]
+        anyone = [
+            builder.icmp_unsigned("!=", builder.and_(active, number(0xFFFF << 16 * part)), number(0))
+            for part in range(at.PARTS)
+        ]
         with emit.Loop(builder, emit.mask(builder, ranked), [size, number(0)]) as loop:
             place = builder.shl(builder.zext(loop.lane, INT64), number(2))
             offset = emit.load_at(builder, builder.add(builder.add(packet, number(at.RANKS)), place), INT32)
@@ -363,11 +367,15 @@ def visit_children(typing_context, node, space, packet, bounds, octant, active, 
             slot = builder.add(entries, builder.mul(top, number(at.ENTRY_VECTORS)))
             bits = number(0)
             for part in range(at.PARTS):
-                hit, entry = _enter_box(builder, space, packet, part, near_planes, far_planes)
-                hit = builder.and_(hit, walking[part])
-                emit.store(builder, builder.select(hit, entry, all_lanes(FLOAT16, NAN)), slot, at.VECTOR * part)
-                own = builder.zext(emit.mask(builder, hit), INT64)
-                bits = builder.or_(bits, builder.shl(own, number(16 * part)))
+
+                def test(part=part):
+                    hit, entry = _enter_box(builder, space, packet, part, near_planes, far_planes)
+                    emit.store(builder, entry, slot, at.VECTOR * part)
+                    own = builder.zext(emit.mask(builder, builder.and_(hit, walking[part])), INT64)
+                    return builder.shl(own, number(16 * part))
+
+                bits = builder.or_(bits, emit.when(builder, anyone[part], test, number(0)))
+            emit.store(builder, bits, slot, at.ENTRY_BITS)
             ref = builder.add(refs, builder.shl(top, number(2)))
             emit.store(builder, emit.load(builder, child, 192, INT32), ref, 0)
             any_hit = builder.icmp_unsigned("!=", bits, number(0))
@@ -408,7 +416,7 @@ def still_active(typing_context, packet, entry):
             enters = emit.load(builder, entry, at.VECTOR * part, FLOAT16)
             own = builder.zext(emit.mask(builder, builder.fcmp_ordered("<=", enters, end)), INT64)
             bits = builder.or_(bits, builder.shl(own, number(16 * part)))
-        return bits
+        return builder.and_(bits, emit.load(builder, entry, at.ENTRY_BITS, INT64))
 
     return types.uint64(types.int64, types.int64), generate
 

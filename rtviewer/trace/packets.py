@@ -40,7 +40,7 @@ COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
 }
 """Columns of Hits in order: dtype, axes after the ray's."""
 SIZES = [np.dtype(dtype).itemsize * (axes[0] if axes else 1) for dtype, axes in COLUMNS.values()]
-STARTS = np.cumsum([0, *SIZES[:-1]])
+STARTS = np.cumsum([0, *SIZES[:-1]], dtype=np.int64)
 """Where each begins in a block for all, times the rays there is room for."""
 ROW_SIZE = sum(SIZES)
 KEPT_CONSTANTS = 1 << 16
@@ -239,7 +239,8 @@ def _columns_in(block: NDArray[np.uint8], offset: int, count: int, padded: int) 
     """The columns of Hits in one block of memory, which has room for whole packets behind each."""
     columns: list[NDArray[Any]] = []
     for (dtype, axes), size in zip(COLUMNS.values(), SIZES, strict=True):
-        columns.append(np.ndarray((count, *axes), dtype, block, offset))
+        column = block[offset : offset + count * size].view(dtype)
+        columns.append(column.reshape(count, *axes) if axes else column)
         offset += padded * size
     return columns
 

@@ -105,7 +105,7 @@ def test_children_are_met_when_a_ray_meets_them(special: bool) -> None:
         group = (2**64 - 1, 0xFFFF0000, 0x8001000100010001)[int(random.integers(3))]
         # Zero goes with the positive: such rays are of another group.
         group &= sum(1 << i for i in range(RAYS) if rays[1].reshape(RAYS, 3)[i, 1] < 0)
-        entries, refs = np.zeros((16, RAYS), np.float32), np.zeros(16, np.int32)
+        entries, refs = np.zeros((16, packet_state.ENTRY_VECTORS // 4), np.float32), np.zeros(16, np.int32)
         size, last = visit(
             packet.ctypes.data, node.ctypes.data, np.float32(3), octant, np.uint64(group),
             entries.ctypes.data, refs.ctypes.data,
@@ -117,7 +117,8 @@ def test_children_are_met_when_a_ray_meets_them(special: bool) -> None:
         expected = [lane for lane in order if met[:, lane].any()]
         assert list(refs[:size]) == [11 + lane for lane in expected]
         for row, lane in zip(entries, expected, strict=False):
-            np.testing.assert_array_equal(~np.isnan(row), met[:, lane])
+            entered = int(row.view(np.uint64)[packet_state.ENTRY_BITS // 8])
+            np.testing.assert_array_equal([entered >> i & 1 for i in range(RAYS)], met[:, lane])
         top = met[:, expected[-1]] if expected else np.zeros(RAYS, np.bool_)
         assert int(last) == sum(1 << i for i in range(RAYS) if top[i])
         stacked, left_out = stacked + size, left_out + 7 - size

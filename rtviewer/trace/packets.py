@@ -43,6 +43,7 @@ SIZES = [np.dtype(dtype).itemsize * (axes[0] if axes else 1) for dtype, axes in 
 STARTS = np.cumsum([0, *SIZES[:-1]], dtype=np.int64)
 """Where each begins in a block for all, times the rays there is room for."""
 ROW_SIZE = sum(SIZES)
+ATTRIBUTES = list(COLUMNS).index("attributes")
 KEPT_CONSTANTS = 1 << 16
 """Constant columns are kept for the next call for no more rays than this."""
 
@@ -207,18 +208,18 @@ class PacketCall:
         padded = -(-count // LANES) * LANES
         block = np.empty(padded * (2 if self._hit_only else ROW_SIZE) + 64, np.uint8)
         base = block.__array_interface__["data"][0]
-        first = -base % 64
+        block, base = block[-base % 64 :], base + -base % 64
         if self._hit_only:
-            request[6], request[15] = base + first, base + first + padded
+            request[6], request[15] = base, base + padded
         else:
-            request[6:16] = STARTS * padded + (base + first)
+            request[6:16] = _plan(count)[0] + base
         start = time.perf_counter()
         self._kernel(address, 0, count)
         seconds = time.perf_counter() - start
         if self._hit_only:
-            hit, invalid = (block[at : at + count].view(np.bool_) for at in (first, first + padded))
+            hit, invalid = (block[at : at + count].view(np.bool_) for at in (0, padded))
             return only_hit_or_miss(hit, invalid, inputs[3]), seconds
-        return Hits(*_columns_in(block, first, count, padded)), seconds
+        return Hits(*_columns_in(block, count)), seconds
 
 
 def may_walk_in_packets(rules: PacketRules, arguments: tuple[NDArray[Any], ...], settings: TraceSettings) -> bool:
@@ -235,13 +236,20 @@ def may_walk_in_packets(rules: PacketRules, arguments: tuple[NDArray[Any], ...],
     return intersection < FIRST_USER_PROGRAM and rules.allow(flags, mask)
 
 
-def _columns_in(block: NDArray[np.uint8], offset: int, count: int, padded: int) -> list[NDArray[Any]]:
-    """The columns of Hits in one block of memory, which has room for whole packets behind each."""
-    columns: list[NDArray[Any]] = []
-    for (dtype, axes), size in zip(COLUMNS.values(), SIZES, strict=True):
-        column = block[offset : offset + count * size].view(dtype)
-        columns.append(column.reshape(count, *axes) if axes else column)
-        offset += padded * size
+@lru_cache(maxsize=64)
+def _plan(count: int) -> tuple[NDArray[np.int64], list[tuple[slice, Any]]]:
+    """Where the columns of Hits stand in one block of memory, with room for whole packets behind each: their offsets,
+    and the same with their dtypes."""
+    starts = STARTS * (-(-count // LANES) * LANES)
+    ends = starts + np.array(SIZES) * count
+    slices = [slice(*ends) for ends in zip(starts.tolist(), ends.tolist(), strict=True)]
+    return starts, list(zip(slices, [dtype for dtype, _ in COLUMNS.values()], strict=True))
+
+
+def _columns_in(block: NDArray[np.uint8], count: int) -> list[NDArray[Any]]:
+    """The columns of Hits in a block of memory."""
+    columns: list[NDArray[Any]] = [block[where].view(dtype) for where, dtype in _plan(count)[1]]
+    columns[ATTRIBUTES] = columns[ATTRIBUTES].reshape(count, 2)
     return columns
 
 

@@ -55,7 +55,7 @@ from rtviewer.kernels.vector_portable import HUGE
 AVAILABLE = not numba.config.DISABLE_JIT
 """Vector code has no twin here: without the JIT there are no packets."""
 ONE, NONE = np.uint64(1), np.uint64(0)
-FEW = 6
+FEW = 18
 """So many rays of a group, or fewer, are faster alone: from the root of a level on."""
 FEW_LEFT, FEW_AT_LEAF = 4, 2
 """So many that are left at a node, or at a leaf."""

@@ -57,12 +57,15 @@ from rtviewer.errors import (
     StructureError,
     Violation,
 )
+from rtviewer.io.ray_file import RayTable, read_rays
 from rtviewer.io.registry import load_scene
 from rtviewer.scene.camera import Camera
+from rtviewer.scene.ray_sources import CameraRays, DiffuseRays, OcclusionRays, ShadowRays
 from rtviewer.scene.scene import Instance, Scene
 from rtviewer.session.api import build, open_world
 from rtviewer.session.document import World
 from rtviewer.session.image import ImageBuffer
+from rtviewer.session.ray_list import RayList, RayStatus
 from rtviewer.session.raylog import LogRow, RayLog
 from rtviewer.trace.dispatch import Dispatcher
 from rtviewer.trace.query import RayQuery
@@ -82,6 +85,7 @@ __all__ = [
     "BuildFlag",
     "BuildInputs",
     "Camera",
+    "CameraRays",
     "CancelledError",
     "CandidateType",
     "CommittedStatus",
@@ -90,6 +94,7 @@ __all__ = [
     "DecodedBlas",
     "DecodedTlas",
     "Device",
+    "DiffuseRays",
     "Dispatcher",
     "DriverMatchingIdentifierStatus",
     "ElementsLayout",
@@ -114,6 +119,7 @@ __all__ = [
     "InvalidInputError",
     "InvariantError",
     "LogRow",
+    "OcclusionRays",
     "PipelineFlag",
     "PostbuildInfoDesc",
     "PostbuildInfoType",
@@ -122,13 +128,17 @@ __all__ = [
     "ProgramError",
     "RayBatch",
     "RayFlag",
+    "RayList",
     "RayLog",
     "RayQuery",
+    "RayStatus",
+    "RayTable",
     "ResourceState",
     "RtviewerError",
     "Scene",
     "SceneError",
     "SerializedDataType",
+    "ShadowRays",
     "Structure",
     "StructureError",
     "Tier",
@@ -153,6 +163,7 @@ __all__ = [
     "load_scene",
     "open_world",
     "read_decode",
+    "read_rays",
     "serialize",
     "serialized_size",
 ]

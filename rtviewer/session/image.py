@@ -23,11 +23,13 @@ from rtviewer.dxr.rules import check_ray_flags, check_ray_interval, require
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import CancelledError, InvalidInputError, RtviewerError
 from rtviewer.scene.camera import Camera
+from rtviewer.scene.ray_sources import CAMERA, CameraRays, ImageSource, check_source, resolved
 from rtviewer.scene.scene import Scene
 from rtviewer.session.document import Cancelled, Progress, World
+from rtviewer.session.source_rays import Found, SourceTracer, check_source_interval, ray_of_pixel, receiver_settings
 from rtviewer.session.state import ImageSettings, RaySettings
 from rtviewer.shade.modes import Shaded, shade
-from rtviewer.shade.picture import Picture
+from rtviewer.shade.picture import RECEIVER_FIELDS, Picture, Receivers
 from rtviewer.trace.request import Hits, RayBatch, TraceResult, TraceSettings
 
 if TYPE_CHECKING:
@@ -42,6 +44,9 @@ BLOCK_POINTS = 4
 MAX_PIXELS = 1 << 26
 MAX_PIXELS_WITH_COUNTERS = 1 << 24
 """4096 x 4096: with all counters a pixel takes more than twice the bytes, and a copy of each is made."""
+
+RECEIVER_PREFIX = "receiver."
+"""Of the names of receivers' arrays among those of a picture in the making."""
 
 _NO_RAYS = RayBatch.make(np.empty((0, 3)), np.empty((0, 3)))
 
@@ -61,6 +66,13 @@ class ImageRequest:
     counters: bool = False
     generation: int = 0
     profile: Profile = DEFAULT_PROFILE
+    source: ImageSource = CAMERA
+    """Whose rays the picture is about; automatic parameters are allowed."""
+
+    @property
+    def has_receivers(self) -> bool:
+        """Whether its rays start where camera rays hit."""
+        return not isinstance(self.source, CameraRays)
 
 
 HIT_FIELDS: tuple[tuple[str, Any, Any, tuple[int, ...]], ...] = (
@@ -83,8 +95,9 @@ class ImageBuffer:
     """A picture's hits: arrays (height, width) as in ``trace.request.Hits``; ``attributes`` has a last axis of 2.
 
     ``counters`` (height, width, len(Counter)) int32, or None when they were not asked for. ``valid`` bool: the pixel
-    was traced itself; where False it shows the nearest traced pixel up and left of it. The rest is the echo: what was
-    asked (``request``), the ``step`` of the last pass, wall ``seconds`` since the request and ``rays_traced``.
+    was traced itself; where False it shows the nearest traced pixel up and left of it. ``receivers``: where the rays
+    start, None for the camera's. The rest is the echo: what was asked (``request``), the ``step`` of the last pass,
+    wall ``seconds`` since the request and ``rays_traced``.
     """
 
     request: ImageRequest
@@ -103,6 +116,7 @@ class ImageBuffer:
     step: int = 1
     seconds: float = 0.0
     rays_traced: int = 0
+    receivers: Receivers | None = None
 
     @property
     def width(self) -> int:
@@ -143,14 +157,30 @@ class ImageBuffer:
             raise RtviewerError("this picture was traced without counters")
         return self.counters[:, :, int(counter)]
 
-    def explain(self, pixel: tuple[int, int]) -> RayLog:
-        """The log of a pixel's ray: the picture's own camera, size, settings and structures."""
+    def explain(self, pixel: tuple[int, int], *, camera_ray: bool = False) -> RayLog:
+        """The log of a pixel's ray: the picture's own camera, size, source, settings and structures.
+
+        ``camera_ray``: of another source, the camera ray that found where it starts.
+        """
         from rtviewer.session.raylog import walk_pixel
 
         request = self.request
         return walk_pixel(
-            request.world, request.camera, (request.width, request.height), pixel, request.rays, profile=request.profile
-        )
+            request.world, request.camera, (request.width, request.height), pixel, request.rays, request.source,
+            camera_ray=camera_ray, profile=request.profile,
+        )  # fmt: skip
+
+    def trace_pixel(self, pixel: tuple[int, int]) -> TraceResult | None:
+        """The pixel's ray once more, counting; None where there is none because the camera sees nothing."""
+        request = self.request
+        size = (self.width, self.height)
+        ray = ray_of_pixel(
+            self.world, self.camera, size, pixel, self.rays, request.source, profile=request.profile
+        )  # fmt: skip
+        if ray.note:
+            return None
+        settings = trace_settings(ray.settings, self.world.scene)
+        return self.world.dispatcher(request.profile).trace(ray.batch, settings, counters=True)
 
     def picture(self) -> Picture:
         """The traced pixels as what ``shade.modes.shade`` colours; of a coarse picture only the lattice."""
@@ -161,6 +191,7 @@ class ImageBuffer:
             self.step, rays.ray_flags, rays.intersection,
             **{name: getattr(self, name)[lattice] for name, _, _, _ in HIT_FIELDS},
             counters=None if self.counters is None else self.counters[lattice],
+            receivers=None if self.receivers is None else self.receivers.part(lattice),
         )  # fmt: skip
 
     def hits(self) -> Hits:
@@ -181,9 +212,12 @@ class _Canvas:
         }
         if request.counters:
             self.arrays["counters"] = np.zeros((height, width, len(Counter)), np.int32)
+        if request.has_receivers:
+            for name, dtype, missing, axes in RECEIVER_FIELDS:
+                self.arrays[RECEIVER_PREFIX + name] = np.full((height, width, *axes), missing, dtype)
         self.valid = np.zeros((height, width), np.bool_)
 
-    def store(self, columns: NDArray[np.int64], rows: NDArray[np.int64], result: TraceResult) -> None:
+    def store(self, columns: NDArray[np.int64], rows: NDArray[np.int64], result: TraceResult | Found) -> None:
         """Write the results of some pixels."""
         height, width = self.valid.shape
         pixel = rows * width + columns
@@ -191,6 +225,9 @@ class _Canvas:
             self.arrays[name].reshape(height * width, *axes)[pixel] = getattr(result.hits, name)
         if result.counters is not None:
             self.arrays["counters"].reshape(height * width, -1)[pixel] = result.counters
+        if isinstance(result, Found):
+            for name, _, _, axes in RECEIVER_FIELDS:
+                self.arrays[RECEIVER_PREFIX + name].reshape(height * width, *axes)[pixel] = result.receivers[name]
         self.valid.reshape(-1)[pixel] = True
 
     def spread(self, x: int, y: int, step: int) -> None:
@@ -211,9 +248,14 @@ class _Canvas:
 
         arrays = {name: taken(array) for name, array in self.arrays.items()}
         counters = arrays.pop("counters", None)
+        started = {name: arrays.pop(name) for name in list(arrays) if name.startswith(RECEIVER_PREFIX)}
+        receivers = None
+        if started:
+            source = resolved(self.request.source, self.request.world.bounds)
+            receivers = Receivers(source, **{name.removeprefix(RECEIVER_PREFIX): a for name, a in started.items()})
         return ImageBuffer(
             self.request, **arrays, counters=counters, valid=taken(self.valid),
-            step=step, seconds=seconds, rays_traced=rays_traced,
+            step=step, seconds=seconds, rays_traced=rays_traced, receivers=receivers,
         )  # fmt: skip
 
 
@@ -265,8 +307,13 @@ def check_request(request: ImageRequest) -> None:
     if width < 1 or height < 1 or width * height > most:
         counting = " with counters" if request.counters else ""
         raise RtviewerError(f"cannot trace an image of {width} x {height}: 1 to {most:,} pixels are possible{counting}")
+    if problem := check_source(request.source):
+        raise RtviewerError(f"cannot trace: {problem}")
     found = check_ray_flags(request.rays.ray_flags, request.profile)
-    require([*found, *check_ray_interval(request.rays.t_min, request.rays.t_max)], "trace")
+    interval = check_ray_interval(request.rays.t_min, request.rays.t_max)
+    if request.has_receivers and not interval:
+        interval = check_source_interval(request.rays, resolved(request.source, request.world.bounds))
+    require([*found, *interval], "trace")
 
 
 def camera_rays(
@@ -306,7 +353,7 @@ def trace_passes(
         tracing.run_pass(pool, threads, step, is_first=step == steps[0])
         is_last = step == steps[-1]
         seconds = time.perf_counter() - started
-        buffer = tracing.canvas.picture(step, seconds, tracing.traced, is_last=is_last)
+        buffer = tracing.canvas.picture(step, seconds, tracing.rays_traced, is_last=is_last)
         if on_pass is not None:
             on_pass(buffer, tracing.traced / tracing.total, is_last)
     return buffer
@@ -322,8 +369,12 @@ class _Tracing:
         self.canvas = _Canvas(request)
         self.total = request.width * request.height
         self.traced = 0
+        self.rays_traced = 0
         self._dispatcher = request.world.dispatcher(request.profile)
         self._settings = trace_settings(request.rays, request.world.scene)
+        self._source: SourceTracer | None = None
+        if request.has_receivers:
+            self._source = SourceTracer(request.world, request.source, request.rays, request.profile)
         self._cancelled: Cancelled = cancelled or (lambda: False)
         self._on_progress = on_progress
         self._lock = threading.Lock()
@@ -361,27 +412,37 @@ class _Tracing:
         columns, rows = columns + x, rows + y
         inside = (columns < request.width) & (rows < request.height)
         columns, rows = columns[inside], rows[inside]
+        ray_count = 0
         if len(columns):
-            batch = camera_rays(request.camera, request.width, request.height, columns, rows, request.rays)
+            settings = request.rays if self._source is None else receiver_settings(request.rays)
+            batch = camera_rays(request.camera, request.width, request.height, columns, rows, settings)
             try:
-                result = self._dispatcher.trace(batch, self._settings, counters=request.counters)
+                result = self._traced(batch, columns, rows)
             except InvalidInputError:
                 self._raise_fault_of_pixel(batch, columns, rows)
                 raise
             self.canvas.store(columns, rows, result)
+            ray_count = result.ray_count if isinstance(result, Found) else len(columns)
         if step > 1:
             self.canvas.spread(x, y, step)
         with self._lock:
             self.traced += len(columns)
+            self.rays_traced += ray_count
             fraction = self.traced / self.total
         if self._on_progress is not None:
             self._on_progress(fraction)
+
+    def _traced(self, batch: RayBatch, columns: NDArray[np.int64], rows: NDArray[np.int64]) -> TraceResult | Found:
+        counters = self.request.counters
+        if self._source is None:
+            return self._dispatcher.trace(batch, self._settings, counters=counters)
+        return self._source.trace(batch, columns, rows, counters=counters, cancelled=self._cancelled)
 
     def _raise_fault_of_pixel(self, batch: RayBatch, columns: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
         """Raise the hit-group fault (HG-4, TRAV-5) of the first of these pixels that has one, saying where it is."""
         for number in range(len(batch)):
             try:
-                self._dispatcher.trace(batch.part(number, number + 1), self._settings)
+                self._traced(batch.part(number, number + 1), *(a[number : number + 1] for a in (columns, rows)))
             except InvalidInputError as error:
                 place = f"pixel {columns[number]},{rows[number]}: "
                 found = [replace(v, message=place + v.message.removeprefix("ray 0: ")) for v in error.violations]
@@ -399,14 +460,15 @@ def trace_image(
     progress: Progress | None = None,
     cancelled: Cancelled | None = None,
     profile: Profile = DEFAULT_PROFILE,
+    source: ImageSource | None = None,
 ) -> ImageBuffer:
     """Trace a whole image of ``size`` (width, height) and wait for it: the same code as the window's, in one pass.
 
-    ``threads``: None for one per processor.
+    ``threads``: None for one per processor. ``source``: whose rays, None for the camera's.
     """
     from rtviewer.session.jobs import default_threads
 
-    request = ImageRequest(world, camera, *size, rays, counters, profile=profile)
+    request = ImageRequest(world, camera, *size, rays, counters, profile=profile, source=source or CameraRays())
     check_request(request)
     # No rays: loads the kernels, so that the picture's seconds are those of tracing.
     world.dispatcher(profile).trace(_NO_RAYS, trace_settings(rays), counters=counters)

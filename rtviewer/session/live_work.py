@@ -133,13 +133,15 @@ class LiveWork:
     # What follows changes
 
     def _on_state(self, old: State, new: State, changed: frozenset[str]) -> None:
-        if changed & {"rays", "camera", "image_size"} or (
-            "image" in changed and modes.MODES[new.image.mode].needs_counters and not self._requested_counters
+        if (
+            changed & {"rays", "camera", "image_size"}
+            or old.source.active != new.source.active
+            or ("image" in changed and modes.MODES[new.image.mode].needs_counters and not self._requested_counters)
         ):
             self._request_image()
         if "image" in changed:
             self._colour_image()
-        if changed & {"rays", "pick", "typed_ray"} or ("camera" in changed and new.pick):
+        if changed & {"rays", "pick", "typed_ray"} or (changed & {"camera", "source"} and new.pick):
             self._request_log()
 
     def _request_image(self) -> None:
@@ -154,8 +156,9 @@ class LiveWork:
         generation = self._image_generation
         needs_counters = modes.MODES[state.image.mode].needs_counters
         request = ImageRequest(
-            world, state.camera, *state.image_size, state.rays, needs_counters, generation, state.profile
-        )
+            world, state.camera, *state.image_size, state.rays, needs_counters, generation, state.profile,
+            state.source.active,
+        )  # fmt: skip
         self._requested_counters = needs_counters
 
         def show(buffer: ImageBuffer, fraction: float, is_complete: bool) -> None:
@@ -205,10 +208,17 @@ class LiveWork:
 
         def work(_: Job) -> RayLog:
             if ray is not None:
-                return walk_ray(world, ray.origin, ray.direction, state.rays, profile=state.profile)
+                return walk_ray(
+                    world, ray.origin, ray.direction, ray.settings(state.rays), profile=state.profile,
+                    source=ray.source, list_index=ray.list_index,
+                )  # fmt: skip
             assert pick is not None
             size, pixel = (pick.width, pick.height), (pick.x, pick.y)
-            return walk_pixel(world, state.camera, size, pixel, state.rays, profile=state.profile)
+            source = state.source
+            return walk_pixel(
+                world, state.camera, size, pixel, state.rays, source.active, camera_ray=source.logs_camera_ray,
+                profile=state.profile,
+            )  # fmt: skip
 
         def show(log: RayLog) -> None:
             if generation == self._log_generation and self.world is world:

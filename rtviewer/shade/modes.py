@@ -20,6 +20,7 @@ from rtviewer.shade.heatmap import NO_VALUE, heatmap, value_range
 from rtviewer.shade.legend import Legend, scale_legend
 from rtviewer.shade.palettes import encode_srgb, index_colours, surface_colours
 from rtviewer.shade.picture import Picture
+from rtviewer.shade.source_colours import AMBIENT, SKY_HIGH, SKY_LOW, source_colours, source_legend
 
 Colour = tuple[int, int, int]
 
@@ -29,10 +30,6 @@ BACK: Colour = (240, 152, 56)
 PROCEDURAL: Colour = (150, 200, 90)
 OPAQUE: Colour = (74, 144, 217)
 NON_OPAQUE: Colour = (245, 205, 80)
-
-SKY_LOW = np.array([0.62, 0.66, 0.72], np.float32)
-SKY_HIGH = np.array([0.16, 0.26, 0.44], np.float32)
-AMBIENT = 0.12
 
 
 @dataclass(frozen=True)
@@ -99,6 +96,8 @@ def shade(
         raise RtviewerError(f"mode {mode_name} needs counters and the picture was traced without")
     if mode.values is not None:
         values = mode.values(picture)
+        if picture.receivers is not None:
+            values = np.where(picture.receivers.has_ray, values, np.nan)
         low, high = value_range(values, range_kind, low, high)
         rgba = heatmap(values, palette_name, low, high)
         legend = scale_legend(mode.label, mode.unit, palette_name, low, high, whole=mode.kind == "heat")
@@ -106,6 +105,8 @@ def shade(
         rgba = _colour(picture, mode)
         low, high = 0.0, 1.0
         legend = Legend(mode.label, mode.unit, entries=mode.entries, note=mode.note)
+        if mode.colours is _shaded and picture.receivers is not None:
+            legend = source_legend(picture.receivers.source)
     rgba[picture.invalid] = (*INVALID, 255)
     return Shaded(_repeated(rgba, picture), mode, legend, low, high)
 
@@ -127,7 +128,12 @@ def _repeated(rgba: NDArray[np.uint8], picture: Picture) -> NDArray[np.uint8]:
 
 
 def _shaded(picture: Picture) -> NDArray[np.uint8]:
-    """White light from the eye (Lambert) on a tint per geometry, front and back alike; a sky where nothing is hit."""
+    """White light from the eye (Lambert) on a tint per geometry, front and back alike; a sky where nothing is hit.
+
+    Of another source than the camera: what its rays found (``shade.source_colours``).
+    """
+    if picture.receivers is not None:
+        return source_colours(picture, picture.receivers)
     _, direction = picture.rays
     colours = np.empty((*picture.hit.shape, 3), np.uint8)
     hit = picture.hit
@@ -191,6 +197,12 @@ def _opacity(picture: Picture) -> NDArray[np.uint8]:
     return colours
 
 
+def _open_fraction(picture: Picture) -> NDArray[np.floating[Any]]:
+    if picture.receivers is not None:
+        return picture.receivers.open_fraction
+    return np.where(picture.hit, np.float32(0), np.float32(1))
+
+
 def _hit_t(picture: Picture) -> NDArray[np.floating[Any]]:
     return np.where(picture.hit, picture.t, np.float32(np.nan))
 
@@ -250,6 +262,11 @@ _ROWS: tuple[Mode, ...] = (
     Mode(
         "opacity", "Opacity", "Opaque or not after all overrides (OPQ-1 to OPQ-4)", "attribute", colours=_opacity,
         entries=(("opaque", OPAQUE), ("non-opaque", NON_OPAQUE)),
+    ),
+    Mode(
+        "open_fraction", "Open fraction",
+        "Of the pixel's rays those that met nothing: lit by the light, or open to the surroundings", "attribute",
+        values=_open_fraction,
     ),
     _heat(
         "nodes_visited", "Nodes visited", "Nodes whose children were tested, both levels together",

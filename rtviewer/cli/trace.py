@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +33,11 @@ from rtviewer.cli.output import (
     progress_bar,
     seconds_text,
 )
+from rtviewer.cli.ray_source_options import ray_source_options, sent_by
 from rtviewer.dxr.flags import BuildFlag, format_flags
 from rtviewer.dxr.profile import Profile
 from rtviewer.dxr.verdicts import Counter
+from rtviewer.scene.ray_sources import spec_of
 
 if TYPE_CHECKING:
     from rtviewer.session.image import ImageBuffer
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 
 @click.command("trace")
 @source_options
+@ray_source_options
 @ray_options
 @view_options
 @build_options
@@ -54,11 +58,15 @@ if TYPE_CHECKING:
 @output_options
 @profile_options
 def command(
-    source: str, files: dict[str, Any], ray: dict[str, Any], size: tuple[int, int], camera: str | None,
-    build_flags: BuildFlag, tlas_build_flags: BuildFlag, mode: str, palette: str, limits: str | None,
-    output: Path | None, hits: Path | None, as_json: bool, profile: Profile,
+    source: str, files: dict[str, Any], sending: dict[str, Any], ray: dict[str, Any], size: tuple[int, int],
+    camera: str | None, build_flags: BuildFlag, tlas_build_flags: BuildFlag, mode: str, palette: str,
+    limits: str | None, output: Path | None, hits: Path | None, as_json: bool, profile: Profile,
 ) -> None:  # fmt: skip
-    """Trace an image through a scene's camera; print what was hit and what it cost."""
+    """Trace an image through a scene's camera; print what was hit and what it cost.
+
+    Of another source than the camera, everything is about that source's rays: they start at what plain camera rays hit
+    (no ray flags, mask 0xFF), off the surface by what its coordinates are rounded by; ray options are theirs.
+    """
     from rtviewer.io.image_file import image_suffix, write_hits
     from rtviewer.session.document import scene_rays
     from rtviewer.session.image import trace_image
@@ -76,7 +84,7 @@ def command(
         scene = document.scene
         buffer = trace_image(
             document.world, view_camera(scene, camera), size, scene_rays(scene, **ray),
-            counters=True, progress=progress, profile=profile,
+            counters=True, progress=progress, profile=profile, source=sent_by(scene, sending),
         )  # fmt: skip
     if output is not None:
         write_image(output, buffer, settings)
@@ -135,10 +143,16 @@ def write_image(path: Path, buffer: ImageBuffer, settings: ImageSettings) -> Non
 
 
 def hit_arrays(buffer: ImageBuffer) -> dict[str, NDArray[Any]]:
-    """The arrays of ``--hits``: (height, width), barycentrics (height, width, 2), one more per counter."""
+    """The arrays of ``--hits``: (height, width), barycentrics (height, width, 2), one more per counter.
+
+    Of another source than the camera also where its rays are: see ``shade.picture.Receivers``.
+    """
     names = ("hit", "t", "instance_index", "instance_id", "geometry_index", "primitive_index", "hit_kind")
     arrays: dict[str, NDArray[Any]] = {name: getattr(buffer, name) for name in names}
     arrays["barycentrics"] = buffer.attributes
+    if buffer.receivers is not None:
+        for name in ("has_ray", "origin", "direction", "t_end", "open_fraction"):
+            arrays[name] = getattr(buffer.receivers, name)
     if buffer.counters is not None:
         arrays |= {counter.name.lower(): buffer.counter(counter) for counter in Counter}
     return arrays
@@ -146,20 +160,34 @@ def hit_arrays(buffer: ImageBuffer) -> dict[str, NDArray[Any]]:
 
 def trace_summary(buffer: ImageBuffer) -> dict[str, Any]:
     """What ``trace --json`` prints. ``seconds``: wall time of tracing, without loading and building."""
-    rays = buffer.width * buffer.height
+    from rtviewer.session.source_rays import source_settings
+
+    seen = buffer.receivers
+    rays = buffer.width * buffer.height if seen is None else int(np.count_nonzero(seen.has_ray))
     hit_count = int(np.count_nonzero(buffer.hit))
     return {
         "size": [buffer.width, buffer.height],
+        "source": source_facts(buffer),
         "ray_flags": format_flags(buffer.rays.ray_flags),
         "mask": buffer.rays.mask,
         "t_min": buffer.rays.t_min,
-        "t_max": buffer.rays.t_max,
+        "t_max": buffer.rays.t_max if seen is None else source_settings(buffer.rays, seen.source).t_max,
         "rays": rays,
         "hits": hit_count,
         "misses": rays - hit_count,
         "seconds": buffer.seconds,
         "counters": {counter.name.lower(): _distribution(buffer.counter(counter)) for counter in Counter},
     }
+
+
+def source_facts(buffer: ImageBuffer) -> dict[str, Any]:
+    """The source with its parameters, automatic ones filled in; ``open_fraction``: mean over the pixels with rays."""
+    seen = buffer.receivers
+    source = buffer.request.source if seen is None else seen.source
+    facts: dict[str, Any] = {"kind": str(spec_of(source).kind), **asdict(source)}
+    if seen is not None:
+        facts["open_fraction"] = float(seen.open_fraction[seen.has_ray].mean()) if seen.has_ray.any() else None
+    return facts
 
 
 def _distribution(values: NDArray[np.int32]) -> dict[str, Any]:
@@ -170,12 +198,22 @@ def _distribution(values: NDArray[np.int32]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _fact_text(name: str, value: Any) -> str:
+    """``light 0 2 0``."""
+    if name == "kind":
+        return str(value)
+    numbers = value if isinstance(value, tuple) else (value,)
+    texts = [str(number) if isinstance(number, int) else number_text(number) for number in numbers]
+    return f"{name.replace('_', ' ')} {' '.join(texts)}"
+
+
 def _print(summary: dict[str, Any]) -> None:
     width, height = summary["size"]
     rate = summary["rays"] / summary["seconds"] / 1e6 if summary["seconds"] else 0.0
     print_facts(
         [
             ("image", f"{width} x {height}"),
+            ("source", ", ".join(_fact_text(name, value) for name, value in summary["source"].items())),
             ("ray flags", summary["ray_flags"]),
             ("mask", f"0x{summary['mask']:02X}"),
             ("t", f"{number_text(summary['t_min'])} to {number_text(summary['t_max'])}"),

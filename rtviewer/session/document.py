@@ -192,7 +192,9 @@ class World:
     ) -> ImageBuffer:
         """Trace an image of ``size`` (width, height). ``settings``: further fields of RaySettings, such as ``t_min``.
 
-        ``source``: whose rays (ShadowRays, DiffuseRays, OcclusionRays); None is the camera's. Raises InvalidInputError when flags, interval or mask break a rule, RtviewerError on a camera without a view.
+        ``source``: whose rays (ShadowRays, DiffuseRays, OcclusionRays); None is the camera's.
+
+        Raises InvalidInputError when flags, interval or mask break a rule, RtviewerError on a camera without a view.
         """
         from rtviewer.session.image import trace_image
 

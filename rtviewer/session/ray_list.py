@@ -18,6 +18,7 @@ from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.rules import check_ray_flags, require
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import CancelledError, InvalidInputError, RtviewerError
+from rtviewer.scene.ray_sources import SourceKind
 from rtviewer.session.image import HIT_FIELDS, trace_settings
 from rtviewer.session.state import RaySettings
 from rtviewer.trace.request import Hits, RayBatch
@@ -25,6 +26,7 @@ from rtviewer.trace.request import Hits, RayBatch
 if TYPE_CHECKING:
     from rtviewer.io.ray_file import RayTable
     from rtviewer.session.document import Cancelled, Progress, World
+    from rtviewer.session.raylog import RayLog
 
 CHUNK = 8192
 """Rays that one thread traces between two looks at whether to go on: about 20 ms."""
@@ -71,16 +73,8 @@ class RayList:
         return int(np.count_nonzero(self.status == list(RayStatus).index(status)))
 
     def settings_of(self, index: int) -> RaySettings:
-        """The settings that a ray is traced with: its own interval, flags and mask over the list's."""
-        table = self.table
-        flags = self.rays.ray_flags if table.flags is None else int(table.flags[index])
-        return replace(
-            self.rays,
-            t_min=float(table.t_min[index]),
-            t_max=float(table.t_max[index]),
-            ray_flags=RayFlag(flags),
-            mask=self.rays.mask if table.mask is None else int(table.mask[index]),
-        )
+        """The settings that a ray is traced with; see :func:`listed_settings`."""
+        return listed_settings(self.table, index, self.rays)
 
     def order(
         self, column: str = "index", *, descending: bool = False, only: Collection[RayStatus] = tuple(RayStatus)
@@ -205,31 +199,39 @@ def problems_of_rays(table: RayTable, profile: Profile = DEFAULT_PROFILE) -> tup
 
     RAY-3 and RAY-2 and illegal flag words (RF-*) make a ray invalid; RAY-5 warns.
     """
-    nan = np.isnan(table.origin).any(1) | np.isnan(table.direction).any(1)
+    nan = np.isnan(table.origin).any(axis=1) | np.isnan(table.direction).any(axis=1)
     nan |= np.isnan(table.t_min) | np.isnan(table.t_max)
-    endless = np.isinf(table.origin).any(1) | np.isinf(table.direction).any(1)
-    above: NDArray[np.bool_] = np.asarray(table.t_min > table.t_max)
-    below: NDArray[np.bool_] = np.asarray(table.t_min < 0)
-    found: list[tuple[NDArray[np.bool_], str]] = [
-        (~table.direction.any(1), "warning: [RAY-5] a direction of zero hits no triangle"),
-        (endless, "warning: [RAY-5] origin or direction is infinite: the ray misses everything"),
-        (above, "[RAY-2] TMin is above TMax"),
-        (below, "[RAY-2] TMin is below 0"),
-    ]
-    for word in np.unique(table.flags).tolist() if table.flags is not None else ():
-        if broken := check_ray_flags(RayFlag(word), profile):
-            found.append((table.flags == word, "; ".join(str(v) for v in broken)))
-    found.append((nan, "[RAY-3] origin, direction, TMin and TMax must not be NaN"))
+    endless = np.isinf(table.origin).any(axis=1) | np.isinf(table.direction).any(axis=1)
     texts = [""]
     code = np.zeros(len(table), np.uint8)
-    for which, text in found:
+
+    def mark(which: Any, text: str) -> None:
         if which.any():
-            if len(texts) == 255:
-                texts[-1] = "[RF-1] the flag word is illegal"
-            else:
+            if text not in texts:
                 texts.append(text)
-            code[which] = len(texts) - 1
+            code[which] = texts.index(text)
+
+    mark(~table.direction.any(axis=1), "warning: [RAY-5] a direction of zero hits no triangle")
+    mark(endless, "warning: [RAY-5] origin or direction is infinite: the ray misses everything")
+    mark(table.t_min > table.t_max, "[RAY-2] TMin is above TMax")
+    mark(table.t_min < 0, "[RAY-2] TMin is below 0")
+    if table.flags is not None:
+        for text, which in _illegal_words(table.flags, profile).items():
+            mark(which, text)
+    mark(nan, "[RAY-3] origin, direction, TMin and TMax must not be NaN")
     return code, tuple(texts)
+
+
+def _illegal_words(flags: NDArray[np.uint32], profile: Profile) -> dict[str, NDArray[np.bool_]]:
+    """For every way in which flag words are illegal, the rays that have such a word."""
+    words, place = np.unique(flags, return_inverse=True)
+    unknown = (words & ~np.uint32(int(profile.known_ray_flags))) != 0
+    texts = np.full(len(words), "", object)
+    texts[unknown] = f"[RF-1] the flag word has bits that {profile} does not know"
+    for position in np.flatnonzero(~unknown):  # few: there are only so many flags
+        found = check_ray_flags(RayFlag(int(words[position])), profile)
+        texts[position] = "; ".join(f"[{v.rule}] {v.message}" for v in found)
+    return {text: (texts == text)[place] for text in dict.fromkeys(texts.tolist()) if text}
 
 
 def trace_list(
@@ -265,6 +267,35 @@ def trace_list(
     if cancelled is not None and cancelled():
         raise CancelledError("the list was cancelled")
     return RayList(table, world, rays, profile, tracing.hits, tracing.counters, problem, texts, _clock() - started)
+
+
+def walk_listed(
+    world: World, table: RayTable, index: int, rays: RaySettings, *, profile: Profile = DEFAULT_PROFILE
+) -> RayLog:
+    """The log of one ray of a file, as ``trace_list`` traces it.
+
+    Raises RtviewerError for a number that no ray has, InvalidInputError when the ray breaks a rule.
+    """
+    from rtviewer.session.raylog import walk_ray
+
+    if not 0 <= index < len(table):
+        raise RtviewerError(f"{table.name} has {len(table):,} rays, none is {index}")
+    origin, direction = (tuple(getattr(table, name)[index].tolist()) for name in ("origin", "direction"))
+    settings = listed_settings(table, index, rays)
+    return walk_ray(
+        world, origin, direction, settings, profile=profile, source=SourceKind.FILE, list_index=index
+    )  # fmt: skip
+
+
+def listed_settings(table: RayTable, index: int, rays: RaySettings) -> RaySettings:
+    """The settings that a ray of a file is traced with: its own interval, flags and mask over ``rays``."""
+    return replace(
+        rays,
+        t_min=float(table.t_min[index]),
+        t_max=float(table.t_max[index]),
+        ray_flags=rays.ray_flags if table.flags is None else RayFlag(int(table.flags[index])),
+        mask=rays.mask if table.mask is None else int(table.mask[index]),
+    )
 
 
 def _clock() -> float:

@@ -88,10 +88,9 @@ def surface_points(
 def _toward_viewer(normal: NDArray[np.float64], direction: NDArray[np.float64]) -> NDArray[np.float64]:
     """Unit normals turned against the ray; where there is none, or an area of nothing, straight back."""
     back = -_unit(direction)
-    normal = np.where(np.isfinite(normal).all(1)[:, None], normal, back)
+    normal = np.where(np.all(np.isfinite(normal), axis=1, keepdims=True), normal, back)
     along = normal[:, 0] * direction[:, 0] + normal[:, 1] * direction[:, 1] + normal[:, 2] * direction[:, 2]
-    away: NDArray[np.bool_] = np.asarray(along > 0)
-    return _unit(np.where(away[:, None], -normal, normal))
+    return _unit(normal * np.where(along > 0, -1.0, 1.0)[:, None])
 
 
 def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from rtviewer.gui.models.ray_source import RaySource
 from rtviewer.gui.panes.pane import Pane, PaneContext
 from rtviewer.gui.theme import monospaced
 from rtviewer.session.events import LogChanged
-from rtviewer.session.image import ImageBuffer, pixel_ray, trace_settings
+from rtviewer.session.image import ImageBuffer
 from rtviewer.session.raylog import RayLog, hit_kind_text
 from rtviewer.trace.request import TraceResult
 
@@ -130,10 +130,11 @@ class ReadOut(Pane):
             self._show_log(self.session.log)
             return
         self.names["Pixel"].setText("Pixel")
-        ray = pixel_ray(buffer.camera, buffer.width, buffer.height, *pixel, buffer.rays)
-        dispatcher = buffer.world.dispatcher(buffer.request.profile)
-        result = dispatcher.trace(ray, trace_settings(buffer.rays, buffer.world.scene), counters=True)
-        self._show_result(result, pixel)
+        result = buffer.trace_pixel(pixel)
+        if result is None:
+            self._show_no_ray(pixel)
+        else:
+            self._show_result(result, pixel)
 
     def _log_changed(self, event: LogChanged) -> None:
         if event.log is not None:
@@ -166,6 +167,13 @@ class ReadOut(Pane):
             self.values[name].setText(text)
         for counter in Counter:
             self.values[counter].setText(str(log.counters[counter]))
+
+    def _show_no_ray(self, pixel: tuple[int, int]) -> None:
+        """The camera sees nothing there, so the picture's source sent no ray."""
+        for value in self.values.values():
+            value.setText(BLANK)
+        self.values["Pixel"].setText(f"{pixel[0]},{pixel[1]}")
+        self.values["t"].setText("no ray")
 
     def _show_result(self, result: TraceResult, pixel: tuple[int, int]) -> None:
         hits = result.hits

@@ -25,6 +25,8 @@ from rtviewer.io.recording import Archive
 RAY_SUFFIXES = (".npz", ".csv")
 MAX_RAYS = 1 << 24
 MAX_CSV_BYTES = 1 << 30
+LINES_AT_ONCE = 4096
+"""Of a CSV, formatted before other threads get a turn."""
 
 ARRAYS: dict[str, tuple[str, ...]] = {
     "origin": ("origin", "ray_origin"),
@@ -217,22 +219,26 @@ def write_ray_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
         write_hits(path, columns)
         return
     names: list[str] = []
-    texts: list[list[str]] = []
+    flat: list[NDArray[Any]] = []
     for name, values in columns.items():
-        flat = values.reshape(len(values), -1)
-        axes = [""] if values.ndim == 1 else [f"_{axis}" for axis in (AXES if flat.shape[1] == 3 else "uv")]
-        for place, axis in enumerate(axes):
-            names.append(name + axis)
-            texts.append(_texts(flat[:, place]))
+        width = 1 if values.ndim == 1 else values.shape[1]
+        axes = [""] if values.ndim == 1 else [f"_{axis}" for axis in (AXES if width == 3 else "uv")]
+        names += [name + axis for axis in axes]
+        flat += list(values.reshape(len(values), width).T)
+    line = ",".join(_FORMATS[column.dtype.kind] for column in flat) + "\n"
     with replaced(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows(zip(*texts, strict=True))
+        file.write(",".join(names) + "\n")
+        for first in range(0, len(flat[0]) if flat else 0, LINES_AT_ONCE):
+            part = [_cells(column[first : first + LINES_AT_ONCE]) for column in flat]
+            file.write("".join([line % row for row in zip(*part, strict=True)]))
 
 
-def _texts(values: NDArray[Any]) -> list[str]:
-    if values.dtype.kind == "f":
-        return ["%.9g" % value for value in values.tolist()]  # noqa: UP031  # the fastest of the ways
-    if values.dtype.kind == "b":
-        return ["1" if value else "0" for value in values.tolist()]
-    return [str(value) for value in values.tolist()]
+_FORMATS = {"f": "%.9g", "b": "%d", "i": "%d", "u": "%d", "U": "%s"}
+"""By numpy's kind of a column; nine digits give a float32 back."""
+
+
+def _cells(values: NDArray[Any]) -> list[Any]:
+    """Values to be formatted; text in quotes where it has to be."""
+    if values.dtype.kind != "U":
+        return values.tolist()  # type: ignore[no-any-return]
+    return ['"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text for text in values.tolist()]

@@ -79,7 +79,8 @@ class RayList:
     def order(
         self, column: str = "index", *, descending: bool = False, only: Collection[RayStatus] = tuple(RayStatus)
     ) -> NDArray[np.int64]:
-        """Numbers of the rays with one of some statuses, sorted by a column; equal ones stay in the file's order.
+        """Numbers of the rays with one of some statuses, sorted by a column; equal ones stay in the file's order, NaN
+        comes last.
 
         RtviewerError for a column that there is not.
         """
@@ -90,9 +91,9 @@ class RayList:
         if column == "index":
             return rows[::-1] if descending else rows
         values = COLUMNS[column].values(self)[rows]
-        if not descending:
-            return rows[np.argsort(values, kind="stable")]
-        return rows[::-1][np.argsort(values[::-1], kind="stable")][::-1]
+        if values.dtype.kind != "f":
+            values = values.astype(np.int64)
+        return rows[np.argsort(-values if descending else values, kind="stable")]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything, for a file: rays as a file of rays has them, then the arrays of ``trace --hits``."""

@@ -17,12 +17,15 @@ from rtviewer.gui.widgets.elided_label import ElidedLabel
 from rtviewer.gui.widgets.table import fit_columns, make_table
 from rtviewer.io.ray_file import CSV_COLUMNS, RAY_SUFFIXES
 from rtviewer.session.events import LogChanged, RaysChanged
-from rtviewer.session.ray_list import RayList, RayStatus
+from rtviewer.session.ray_list import COLUMNS, RayList, RayStatus
 
 EMPTY = (
     "No rays are listed.\nOpen a file of rays that an application recorded: NPZ with arrays origin, direction, t_min, "
     f"t_max, or CSV with columns {', '.join(CSV_COLUMNS[:4])}, …; flags and mask may be there, too."
 )
+NAMES_SHOWN = tuple(column.title for column in COLUMNS.values())
+ARROW_WIDTH = 34
+"""Pixels that a header's arrow and margins take."""
 PATTERN = f"Rays ({' '.join('*' + suffix for suffix in RAY_SUFFIXES)});;All files (*)"
 
 
@@ -136,11 +139,19 @@ class RayListPane(Pane):
             with quiet(self.table.selectionModel()):
                 self.model.set_rays(*made)
             if is_other:
-                fit_columns(self.table, 150)
+                self._fit()
             self._select(chosen)
             self._reorder_if(asked)
 
         self._own.run(lambda: (table_columns(rays), _order(rays, *asked)), show, self._failed)
+
+    def _fit(self) -> None:
+        """Columns as wide as their first rows, and their titles beside the arrow that marks the sorted one."""
+        fit_columns(self.table, 150)
+        header = self.table.horizontalHeader()
+        for column in range(header.count() - 1):
+            least = self.table.fontMetrics().horizontalAdvance(NAMES_SHOWN[column]) + ARROW_WIDTH
+            self.table.setColumnWidth(column, max(self.table.columnWidth(column), least))
 
     def _asked(self) -> tuple[str, bool, frozenset[RayStatus]]:
         shown = frozenset(status for status, button in self.filters.items() if button.isChecked())

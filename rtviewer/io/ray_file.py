@@ -23,7 +23,8 @@ from rtviewer.io.image_file import replaced, write_hits
 from rtviewer.io.recording import Archive
 
 RAY_SUFFIXES = (".npz", ".csv")
-MAX_RAYS = 1 << 24
+MAX_RAYS = 1 << 23
+"""With results and counters that is more than a gigabyte."""
 MAX_CSV_BYTES = 1 << 30
 LINES_AT_ONCE = 4096
 """Of a CSV, formatted before other threads get a turn."""

@@ -20,6 +20,7 @@ from rtviewer.session.state import LoggedRay, SourceSettings, State
 
 if TYPE_CHECKING:
     from rtviewer.io.ray_file import RayTable
+    from rtviewer.session.document import World
 
 
 def source_of(scene: Scene) -> SourceSettings:
@@ -127,7 +128,7 @@ class SourceCommands(LiveWork):
 
         def work(job: Job) -> RayList:
             job.progress(0.0, f"reading {Path(path).name}")
-            return self._traced(job, read_rays(path), state)
+            return self._traced(job, world, read_rays(path), state)
 
         def show(rays: RayList) -> None:
             self._ray_table = rays.table
@@ -146,10 +147,12 @@ class SourceCommands(LiveWork):
 
     def trace_rays(self) -> Job | None:
         """Trace the list anew with the present scene and settings; the session does it when they change."""
-        table, state = self._ray_table, self.state
-        if table is None or self.world is None:
+        table, world, state = self._ray_table, self.world, self.state
+        if table is None or world is None:
             return None
-        return self._submit(Lane.RAYS, "tracing rays", lambda job: self._traced(job, table, state), self._show_rays)
+        return self._submit(
+            Lane.RAYS, "tracing rays", lambda job: self._traced(job, world, table, state), self._show_rays
+        )
 
     def log_listed_ray(self, index: int) -> Refusal | None:
         """Log a ray of the list as it was traced; refused by the rule that an invalid one breaks."""
@@ -180,12 +183,10 @@ class SourceCommands(LiveWork):
         except RtviewerError as error:
             return self._refuse(Refusal.of_error(error))
         return self._submit(
-            Lane.RAYS, f"writing {file.name}", lambda _: write_ray_columns(file, rays.arrays()), lambda _: None
+            Lane.COPY, f"writing {file.name}", lambda _: write_ray_columns(file, rays.arrays()), lambda _: None
         )
 
-    def _traced(self, job: Job, table: RayTable, state: State) -> RayList:
-        world = self.world
-        assert world is not None
+    def _traced(self, job: Job, world: World, table: RayTable, state: State) -> RayList:
         return trace_list(
             world, table, state.rays, profile=state.profile, threads=self.jobs.threads, progress=job.progress,
             cancelled=job.is_cancelled,

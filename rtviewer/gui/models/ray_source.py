@@ -27,4 +27,5 @@ class RaySource:
         if pixel is None:
             return "typed ray"
         whose = "" if log.source is SourceKind.CAMERA else f"{SOURCES[log.source].ray} of "
-        return f"{whose}pixel {pixel[0]},{pixel[1]}" + ("" if log.pixel is not None else " (camera moved)")
+        moved = "" if log.pixel is not None else " (camera moved)"
+        return f"{whose}pixel {pixel[0]},{pixel[1]}{moved}" + "".join(f" · {warning}" for warning in log.warnings)

@@ -9,6 +9,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QComboBox, QLineEdit
 
 from rtviewer.gui.gl.light_handle import moved_across
+from rtviewer.gui.panes.read_out import t_text
 from rtviewer.gui.widgets.parameter_field import parsed, value_text
 from rtviewer.scene.camera import Camera
 from rtviewer.scene.ray_sources import IMAGE_SOURCES, SOURCES, OcclusionRays, ShadowRays, SourceKind, default_light
@@ -198,7 +199,9 @@ def test_a_pixel_without_a_ray_says_so_in_the_read_out(culling_lab, qtbot):
     assert values["t"].text() == "no ray"
     y, x = np.argwhere(buffer.hit)[0].tolist()
     culling_lab.trace_view.read_out.show_pixel(buffer, (x, y))
-    assert values["t"].text() == f"{buffer.t[y, x]:.6g}"
+    assert values["t"].text() == t_text(float(buffer.t[y, x]))
+    assert float(t_text(1.63111e-05)) == 1.63e-05
+    assert t_text(0.0638693) == "0.0638693"
     assert values["Primitive"].text() == str(buffer.primitive_index[y, x])
 
 

@@ -151,6 +151,7 @@ def test_choosing_a_row_logs_and_draws_the_ray(listed, qtbot):
     assert (log.source, log.list_index) == (SourceKind.FILE, 2)
     assert log.direction == tuple(rays.table.direction[2].tolist())
     assert listed.ray_log.ray.text().startswith("ray 2 of the list")
+    assert listed.trace_view.read_out.values["Pixel"].text() == "ray 2"
     assert len(listed.structure_view.content.ray.rows) > 0
     assert np.allclose(listed.structure_view.content.ray.rows["from"][0], rays.table.origin[2])
     listed.rays.table.setFocus()

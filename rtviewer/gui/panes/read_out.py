@@ -50,6 +50,14 @@ HIT_FIELDS = (
     ("Hit group", "Record of the hit-group table (HG-1)"),
 )
 BLANK = "–"
+WIDEST = 9
+"""Characters of a number that a field shows whole."""
+
+
+def t_text(t: float) -> str:
+    """t in six digits, or in three where they would be cut: rays that start on a surface have very small ones."""
+    text = f"{t:.6g}"
+    return text if len(text) <= WIDEST else f"{t:.2e}"
 
 
 class ReadOut(Pane):
@@ -150,10 +158,11 @@ class ReadOut(Pane):
         if log is None:
             return
         pixel, result = self._source.pixel_of(log), log.result
-        texts = {"Pixel": f"{pixel[0]},{pixel[1]}" if pixel else "typed", "t": "miss"}
+        whose = f"ray {log.list_index}" if log.list_index >= 0 else "typed"
+        texts = {"Pixel": f"{pixel[0]},{pixel[1]}" if pixel else whose, "t": "miss"}
         if result.hit:
             texts |= {
-                "t": f"{result.t:.6g}",
+                "t": t_text(result.t),
                 "Hit kind": hit_kind_text(result.hit_kind).split(" ")[0],
                 "u": f"{result.attributes[0]:.4f}",
                 "v": f"{result.attributes[1]:.4f}",
@@ -180,7 +189,7 @@ class ReadOut(Pane):
         hit = bool(hits.hit[0])
         texts = {
             "Pixel": f"{pixel[0]},{pixel[1]}",
-            "t": f"{float(hits.t[0]):.6g}" if hit else "miss",
+            "t": t_text(float(hits.t[0])) if hit else "miss",
             "Hit kind": hit_kind_text(int(hits.hit_kind[0])).split(" ")[0] if hit else BLANK,
             "u": f"{hits.attributes[0, 0]:.4f}" if hit else BLANK,
             "v": f"{hits.attributes[0, 1]:.4f}" if hit else BLANK,

@@ -58,12 +58,15 @@ from rtviewer.errors import (
     StructureError,
     Violation,
 )
+from rtviewer.io.ray_file import RayTable, read_rays
 from rtviewer.io.registry import load_scene
 from rtviewer.scene.camera import Camera
+from rtviewer.scene.ray_sources import CameraRays, DiffuseRays, OcclusionRays, ShadowRays
 from rtviewer.scene.scene import Instance, Scene
 from rtviewer.session.api import build, open_world
 from rtviewer.session.document import World
 from rtviewer.session.image import ImageBuffer
+from rtviewer.session.ray_list import RayList, RayStatus
 from rtviewer.session.raylog import LogRow, RayLog
 from rtviewer.trace.dispatch import Dispatcher
 from rtviewer.trace.query import RayQuery
@@ -83,6 +86,7 @@ __all__ = [
     "BuildFlag",
     "BuildInputs",
     "Camera",
+    "CameraRays",
     "CancelledError",
     "CandidateType",
     "CommittedStatus",
@@ -91,6 +95,7 @@ __all__ = [
     "DecodedBlas",
     "DecodedTlas",
     "Device",
+    "DiffuseRays",
     "Dispatcher",
     "DriverMatchingIdentifierStatus",
     "ElementsLayout",
@@ -115,6 +120,7 @@ __all__ = [
     "InvalidInputError",
     "InvariantError",
     "LogRow",
+    "OcclusionRays",
     "PipelineFlag",
     "PostbuildInfoDesc",
     "PostbuildInfoType",
@@ -123,13 +129,17 @@ __all__ = [
     "ProgramError",
     "RayBatch",
     "RayFlag",
+    "RayList",
     "RayLog",
     "RayQuery",
+    "RayStatus",
+    "RayTable",
     "ResourceState",
     "RtviewerError",
     "Scene",
     "SceneError",
     "SerializedDataType",
+    "ShadowRays",
     "Structure",
     "StructureError",
     "Tier",
@@ -154,6 +164,7 @@ __all__ = [
     "load_scene",
     "open_world",
     "read_decode",
+    "read_rays",
     "serialize",
     "serialized_size",
 ]

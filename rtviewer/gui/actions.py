@@ -41,6 +41,14 @@ ACTIONS: tuple[ActionSpec, ...] = (
     ActionSpec("close", "Close scene", "Ctrl+W", "", "File", "Close the scene"),
     ActionSpec("reload", "Reload", "Ctrl+R", "mdi6.reload", "File", "Read the file again"),
     ActionSpec(
+        "open_rays",
+        "Open rays…",
+        "Ctrl+Shift+O",
+        "mdi6.ray-start-arrow",
+        "File",
+        "Open a file of recorded rays (NPZ, CSV) and trace them in the open scene",
+    ),
+    ActionSpec(
         "save_image",
         "Save image…",
         "Ctrl+S",
@@ -168,6 +176,7 @@ MOUSE = (
     ("Structure view", "Wheel, + and -", "Zoom"),
     ("Structure view", "Arrow keys", "Orbit in steps"),
     ("Structure view", "Click", "Select instance and primitive"),
+    ("Structure view", "Drag the light", "Move it across the view (shadow rays)"),
     ("Structure view", "Double-click", "Select and focus"),
     ("Trace view", "Click", "Pick a pixel: its ray is logged and drawn"),
     ("Trace view", "Wheel, drag", "Zoom, pan"),

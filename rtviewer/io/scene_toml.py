@@ -63,6 +63,8 @@ def read_scene_toml(path: Path, data: bytes, profile: Profile = DEFAULT_PROFILE)
     )
     table = models.hit_group_table(file.hit_group, file.hit_group_stride) if file.hit_group else None
     scene = Scene(name, blases, instances, cameras, file.any_hit, file.intersection, source=str(path), hit_groups=table)
+    if file.ray_source is not None:
+        scene = replace(scene, ray_source=file.ray_source.settings())
     warnings += [f"{path.name}: {text}" for text in hit_group_warnings(scene)]
     return replace(scene, warnings=tuple(warnings))
 

@@ -12,6 +12,7 @@ from rtviewer.dxr.flags import InstanceFlag
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
 from rtviewer.dxr.shader_table import HitGroupTable
 from rtviewer.scene.camera import Camera, fitting_camera
+from rtviewer.scene.ray_sources import CAMERA, ImageSource
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Scene:
     """Everything a file said. Frozen; arrays inside are not written to.
 
     ``hit_groups``: the table that rays index (section 6.9 of the rules); None where every geometry has all shaders.
+    ``ray_source``: whose rays its picture opens with.
     ``warnings``: what a loader dropped or changed, one sentence each, naming file and place.
     """
 
@@ -44,6 +46,7 @@ class Scene:
     warnings: tuple[str, ...] = ()
     source: str = ""
     hit_groups: HitGroupTable | None = None
+    ray_source: ImageSource = CAMERA
 
     @property
     def camera(self) -> Camera:

@@ -13,13 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rtviewer.dxr.descs import RayDesc
 from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag, RayFlag, parse_flags
 from rtviewer.dxr.profile import Profile
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
-from rtviewer.dxr.rules import check_instance_flags, check_ray_flags, check_ray_interval
+from rtviewer.dxr.rules import check_instance_flags, check_ray_flags
 from rtviewer.errors import CancelledError, RtviewerError, violation
 from rtviewer.scene.camera import Camera, fitting_camera
+from rtviewer.scene.ray_sources import SourceKind
 from rtviewer.session import document as documents
 from rtviewer.session.copy_commands import CopyCommands
 from rtviewer.session.document import Document
@@ -30,8 +30,8 @@ from rtviewer.session.image_commands import ImageCommands
 from rtviewer.session.jobs import Job, Lane
 from rtviewer.session.live_work import LiveWork
 from rtviewer.session.opening import BlobDocument, open_document
-from rtviewer.session.raylog import check_ray_values
 from rtviewer.session.selecting import pick_selection, selection_bounds, with_box
+from rtviewer.session.source_commands import SourceCommands, source_of
 from rtviewer.session.state import BuildSettings, ImageSettings, Pick, RangeKind, Selection
 from rtviewer.shade import modes, palettes
 
@@ -44,7 +44,7 @@ LEVELS = {
 }
 
 
-class Session(CopyCommands, ImageCommands, LiveWork):
+class Session(CopyCommands, ImageCommands, SourceCommands, LiveWork):
     """Store, document and jobs of one window or script.
 
     ``post``: how finished work reaches the owner's thread; without it results wait until ``pump`` or ``wait``.
@@ -96,6 +96,7 @@ class Session(CopyCommands, ImageCommands, LiveWork):
             pick=None,
             typed_ray=None,
             view=replace(state.view, scope=documents.TOP_LEVEL),
+            source=source_of(scene),
         )
         self._request_image()
 
@@ -192,13 +193,6 @@ class Session(CopyCommands, ImageCommands, LiveWork):
         self.store.replace(rays=replace(self.state.rays, mask=value))
         return None
 
-    def set_interval(self, t_min: float, t_max: float) -> Refusal | None:
-        """Set TMin and TMax; refused by RAY-2 and RAY-3. Infinity is legal."""
-        if found := check_ray_interval(t_min, t_max):
-            return self._refuse(Refusal.of(found))
-        self.store.replace(rays=replace(self.state.rays, t_min=float(t_min), t_max=float(t_max)))
-        return None
-
     def set_programs(
         self, any_hit: AnyHitProgram | None = None, intersection: IntersectionProgram | None = None
     ) -> Refusal | None:
@@ -238,9 +232,12 @@ class Session(CopyCommands, ImageCommands, LiveWork):
 
     def ray_desc_text(self) -> str:
         """The logged ray (else the image's middle one) as HLSL: a RayDesc and the TraceRay call with all arguments."""
-        state = self.state
+        state, log = self.state, self.log
         if state.typed_ray is not None:
             origin, direction = state.typed_ray.origin, state.typed_ray.direction
+            return ray_as_hlsl(origin, direction, state.typed_ray.settings(state.rays))
+        elif log is not None and log.pixel is not None and log.source is not SourceKind.CAMERA:
+            return ray_as_hlsl(log.origin, log.direction, log.rays)
         else:
             width, height = state.image_size
             pick = state.pick or Pick(width // 2, height // 2, width, height)
@@ -374,14 +371,6 @@ class Session(CopyCommands, ImageCommands, LiveWork):
         if not (0 <= x < size[0] and 0 <= y < size[1]):
             return self._refuse(Refusal(f"pixel {x},{y} is outside the {size[0]} x {size[1]} image"))
         self.store.replace(pick=Pick(int(x), int(y), *size), typed_ray=None)
-        return None
-
-    def log_ray(self, origin: tuple[float, float, float], direction: tuple[float, float, float]) -> Refusal | None:
-        """Log a typed ray with the ray settings."""
-        if found := [v for v in check_ray_values(origin, direction) if not v.warning]:
-            return self._refuse(Refusal.of(found))
-        rays = self.state.rays
-        self.store.replace(typed_ray=RayDesc(origin, direction, rays.t_min, rays.t_max), pick=None)
         return None
 
     def clear_pick(self) -> None:

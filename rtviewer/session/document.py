@@ -33,7 +33,10 @@ from rtviewer.session.state import BuildSettings, RaySettings
 
 if TYPE_CHECKING:
     from rtviewer.accel.stats import StructureStatistics
+    from rtviewer.io.ray_file import RayTable
+    from rtviewer.scene.ray_sources import ImageSource
     from rtviewer.session.image import ImageBuffer
+    from rtviewer.session.ray_list import RayList
     from rtviewer.session.raylog import RayLog
     from rtviewer.trace.dispatch import Dispatcher
 
@@ -185,19 +188,22 @@ class World:
         counters: bool = True,
         x_ray: bool = False,
         profile: Profile = DEFAULT_PROFILE,
+        source: ImageSource | None = None,
         **settings: Any,
     ) -> ImageBuffer:
         """Trace an image of ``size`` (width, height). ``settings``: further fields of RaySettings, such as ``t_min``.
 
-        ``x_ray``: also count what lies along every whole ray (``ImageBuffer.x_ray_counter``).
+        ``x_ray``: also count what lies along every whole ray (``ImageBuffer.x_ray_counter``). ``source``: whose rays
+        (ShadowRays, DiffuseRays, OcclusionRays); None is the camera's.
 
         Raises InvalidInputError when flags, interval or mask break a rule, RtviewerError on a camera without a view.
         """
         from rtviewer.session.image import trace_image
 
         rays = scene_rays(self.scene, ray_flags=ray_flags, mask=mask, **settings)
-        view = self._camera_for(camera)
-        image = trace_image(self, view, size, rays, counters=counters, x_ray=x_ray, profile=profile)
+        image = trace_image(
+            self, self._camera_for(camera), size, rays, counters=counters, x_ray=x_ray, profile=profile, source=source
+        )
         with self._lock:
             self._kept["size", "last"] = (int(size[0]), int(size[1]))
         return image
@@ -214,11 +220,14 @@ class World:
         mask: int = 0xFF,
         x_ray: bool = False,
         profile: Profile = DEFAULT_PROFILE,
+        source: ImageSource | None = None,
+        camera_ray: bool = False,
         **settings: Any,
     ) -> RayLog:
         """One ray's log: of a pixel of the image that ``trace`` makes, or of a typed ray (origin and direction).
 
         ``size``: of that image; None is that of this world's last one. ``x_ray``: the events of the whole ray.
+        ``source``: of that image, with ``camera_ray`` the camera ray that found where its ray starts.
         """
         from rtviewer.session.raylog import walk_pixel, walk_ray
 
@@ -227,8 +236,25 @@ class World:
             return walk_ray(self, origin, direction, rays, profile=profile, x_ray=x_ray)
         if pixel is None or origin is not None or direction is not None:
             raise RtviewerError("explain takes either pixel=(x, y), or origin=(x, y, z) and direction=(x, y, z)")
-        view = self._camera_for(camera)
-        return walk_pixel(self, view, size or self.last_size, pixel, rays, profile=profile, x_ray=x_ray)
+        return walk_pixel(
+            self, self._camera_for(camera), size or self.last_size, pixel, rays, source, camera_ray=camera_ray,
+            profile=profile, x_ray=x_ray,
+        )  # fmt: skip
+
+    def trace_rays(
+        self,
+        table: RayTable,
+        *,
+        ray_flags: RayFlag = RayFlag.NONE,
+        mask: int = 0xFF,
+        profile: Profile = DEFAULT_PROFILE,
+        **settings: Any,
+    ) -> RayList:
+        """Trace a file's rays (``read_rays``); ``ray_flags`` and ``mask`` are for files that say none."""
+        from rtviewer.session.ray_list import trace_list
+
+        rays = scene_rays(self.scene, ray_flags=ray_flags, mask=mask, **settings)
+        return trace_list(self, table, rays, profile=profile)
 
     def _camera_for(self, camera: Camera | None) -> Camera:
         """The camera given, or the scene's; raises RtviewerError when its numbers make no picture."""

@@ -25,11 +25,13 @@ from rtviewer.dxr.rules import check_ray_flags, check_ray_interval, require
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import CancelledError, InvalidInputError, RtviewerError
 from rtviewer.scene.camera import Camera
+from rtviewer.scene.ray_sources import CAMERA, CameraRays, ImageSource, check_source, resolved
 from rtviewer.scene.scene import Scene
 from rtviewer.session.document import Cancelled, Progress, World
+from rtviewer.session.source_rays import Found, SourceTracer, check_source_interval, ray_of_pixel, receiver_settings
 from rtviewer.session.state import ImageSettings, RaySettings
 from rtviewer.shade.modes import Shaded, shade
-from rtviewer.shade.picture import Picture
+from rtviewer.shade.picture import RECEIVER_FIELDS, Picture, Receivers
 from rtviewer.trace.request import Hits, RayBatch, TraceResult, TraceSettings
 
 if TYPE_CHECKING:
@@ -44,6 +46,9 @@ BLOCK_POINTS = 4
 MAX_PIXELS = 1 << 26
 MAX_PIXELS_WITH_COUNTERS = 1 << 24
 """4096 x 4096: all counters of a pixel take 120 bytes more, and a copy of each is made; an x-ray takes them again."""
+
+RECEIVER_PREFIX = "receiver."
+"""Of the names of receivers' arrays among those of a picture in the making."""
 
 _NO_RAYS = RayBatch.make(np.empty((0, 3)), np.empty((0, 3)))
 
@@ -65,6 +70,13 @@ class ImageRequest:
     profile: Profile = DEFAULT_PROFILE
     x_ray: bool = False
     """Trace every ray once more, with nothing that ends it, and count (``TraceSettings.x_ray``)."""
+    source: ImageSource = CAMERA
+    """Whose rays the picture is about; automatic parameters are allowed."""
+
+    @property
+    def has_receivers(self) -> bool:
+        """Whether its rays start where camera rays hit."""
+        return not isinstance(self.source, CameraRays)
 
 
 HIT_FIELDS: tuple[tuple[str, Any, Any, tuple[int, ...]], ...] = (
@@ -87,9 +99,9 @@ class ImageBuffer:
     """A picture's hits: arrays (height, width) as in ``trace.request.Hits``; ``attributes`` has a last axis of 2.
 
     ``counters`` (height, width, len(Counter)) int32, or None when they were not asked for; likewise ``x_ray``, the
-    counters of the x-ray. ``valid`` bool: the pixel
-    was traced itself; where False it shows the nearest traced pixel up and left of it. The rest is the echo: what was
-    asked (``request``), the ``step`` of the last pass, wall ``seconds`` since the request and ``rays_traced``.
+    counters of the x-ray. ``valid`` bool: the pixel was traced itself; where False it shows the nearest traced pixel
+    up and left of it. ``receivers``: where the rays start, None for the camera's. The rest is the echo: what was asked
+    (``request``), the ``step`` of the last pass, wall ``seconds`` since the request and ``rays_traced``.
     """
 
     request: ImageRequest
@@ -109,6 +121,7 @@ class ImageBuffer:
     seconds: float = 0.0
     rays_traced: int = 0
     x_ray: NDArray[np.int32] | None = None
+    receivers: Receivers | None = None
 
     @property
     def width(self) -> int:
@@ -164,14 +177,31 @@ class ImageBuffer:
         total: NDArray[np.int32] = self.x_ray[:, :, [int(c) for c in counter.columns]].sum(-1, dtype=np.int32)
         return total
 
-    def explain(self, pixel: tuple[int, int]) -> RayLog:
-        """The log of a pixel's ray: the picture's own camera, size, settings and structures."""
+    def explain(self, pixel: tuple[int, int], *, camera_ray: bool = False) -> RayLog:
+        """The log of a pixel's ray: the picture's own camera, size, source, settings and structures.
+
+        ``camera_ray``: of another source, the camera ray that found where it starts.
+        """
         from rtviewer.session.raylog import walk_pixel
 
         request = self.request
         return walk_pixel(
-            request.world, request.camera, (request.width, request.height), pixel, request.rays, profile=request.profile
-        )
+            request.world, request.camera, (request.width, request.height), pixel, request.rays, request.source,
+            camera_ray=camera_ray, profile=request.profile,
+        )  # fmt: skip
+
+    def trace_pixel(self, pixel: tuple[int, int], *, x_ray: bool = False) -> TraceResult | None:
+        """The pixel's ray once more, counting, as an x-ray on request (``TraceSettings.x_ray``).
+
+        None where there is no ray because the camera sees nothing. Raises InvalidInputError by HG-4 and TRAV-5.
+        """
+        request = self.request
+        size = (self.width, self.height)
+        ray = ray_of_pixel(self.world, self.camera, size, pixel, self.rays, request.source, profile=request.profile)
+        if ray.note:
+            return None
+        settings = replace(trace_settings(ray.settings, self.world.scene), x_ray=x_ray)
+        return self.world.dispatcher(request.profile).trace(ray.batch, settings, counters=True)
 
     def save(self, path: Path | str, mode: str = "shaded", palette: str = "viridis", *, legend: bool = True) -> None:
         """Write it as .png, .exr or .npz: see ``session.picture_file.save_picture``."""
@@ -189,6 +219,7 @@ class ImageBuffer:
             **{name: getattr(self, name)[lattice] for name, _, _, _ in HIT_FIELDS},
             counters=None if self.counters is None else self.counters[lattice],
             x_ray=None if self.x_ray is None else self.x_ray[lattice],
+            receivers=None if self.receivers is None else self.receivers.part(lattice),
         )  # fmt: skip
 
     def hits(self) -> Hits:
@@ -211,10 +242,17 @@ class _Canvas:
             self.arrays["counters"] = np.zeros((height, width, len(Counter)), np.int32)
         if request.x_ray:
             self.arrays["x_ray"] = np.zeros((height, width, len(Counter)), np.int32)
+        if request.has_receivers:
+            for name, dtype, missing, axes in RECEIVER_FIELDS:
+                self.arrays[RECEIVER_PREFIX + name] = np.full((height, width, *axes), missing, dtype)
         self.valid = np.zeros((height, width), np.bool_)
 
     def store(
-        self, columns: NDArray[np.int64], rows: NDArray[np.int64], result: TraceResult, x_ray: TraceResult | None
+        self,
+        columns: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        result: TraceResult | Found,
+        x_ray: NDArray[np.int32] | None,
     ) -> None:
         """Write the results of some pixels."""
         height, width = self.valid.shape
@@ -224,7 +262,10 @@ class _Canvas:
         if result.counters is not None:
             self.arrays["counters"].reshape(height * width, -1)[pixel] = result.counters
         if x_ray is not None:
-            self.arrays["x_ray"].reshape(height * width, -1)[pixel] = x_ray.counters
+            self.arrays["x_ray"].reshape(height * width, -1)[pixel] = x_ray
+        if isinstance(result, Found):
+            for name, _, _, axes in RECEIVER_FIELDS:
+                self.arrays[RECEIVER_PREFIX + name].reshape(height * width, *axes)[pixel] = result.receivers[name]
         self.valid.reshape(-1)[pixel] = True
 
     def spread(self, x: int, y: int, step: int) -> None:
@@ -245,9 +286,14 @@ class _Canvas:
 
         arrays = {name: taken(array) for name, array in self.arrays.items()}
         counters, x_ray = arrays.pop("counters", None), arrays.pop("x_ray", None)
+        started = {name: arrays.pop(name) for name in list(arrays) if name.startswith(RECEIVER_PREFIX)}
+        receivers = None
+        if started:
+            source = resolved(self.request.source, self.request.world.bounds)
+            receivers = Receivers(source, **{name.removeprefix(RECEIVER_PREFIX): a for name, a in started.items()})
         return ImageBuffer(
             self.request, **arrays, counters=counters, x_ray=x_ray, valid=taken(self.valid),
-            step=step, seconds=seconds, rays_traced=rays_traced,
+            step=step, seconds=seconds, rays_traced=rays_traced, receivers=receivers,
         )  # fmt: skip
 
 
@@ -300,8 +346,13 @@ def check_request(request: ImageRequest) -> None:
     if width < 1 or height < 1 or width * height > most:
         counting = (" with counters" if request.counters else "") + (" with an x-ray" if request.x_ray else "")
         raise RtviewerError(f"cannot trace an image of {width} x {height}: 1 to {most:,} pixels are possible{counting}")
+    if problem := check_source(request.source):
+        raise RtviewerError(f"cannot trace: {problem}")
     found = check_ray_flags(request.rays.ray_flags, request.profile)
-    require([*found, *check_ray_interval(request.rays.t_min, request.rays.t_max)], "trace")
+    interval = check_ray_interval(request.rays.t_min, request.rays.t_max)
+    if request.has_receivers and not interval:
+        interval = check_source_interval(request.rays, resolved(request.source, request.world.bounds))
+    require([*found, *interval], "trace")
 
 
 def camera_rays(
@@ -341,7 +392,7 @@ def trace_passes(
         tracing.run_pass(pool, threads, step, is_first=step == steps[0])
         is_last = step == steps[-1]
         seconds = time.perf_counter() - started
-        buffer = tracing.canvas.picture(step, seconds, tracing.traced, is_last=is_last)
+        buffer = tracing.canvas.picture(step, seconds, tracing.rays_traced, is_last=is_last)
         if on_pass is not None:
             on_pass(buffer, tracing.traced / tracing.total, is_last)
     return buffer
@@ -357,9 +408,13 @@ class _Tracing:
         self.canvas = _Canvas(request)
         self.total = request.width * request.height
         self.traced = 0
+        self.rays_traced = 0
         self._dispatcher = request.world.dispatcher(request.profile)
         self._settings = trace_settings(request.rays, request.world.scene)
         self._x_ray = replace(self._settings, x_ray=True)
+        self._source: SourceTracer | None = None
+        if request.has_receivers:
+            self._source = SourceTracer(request.world, request.source, request.rays, request.profile)
         self._cancelled: Cancelled = cancelled or (lambda: False)
         self._on_progress = on_progress
         self._lock = threading.Lock()
@@ -397,31 +452,45 @@ class _Tracing:
         columns, rows = columns + x, rows + y
         inside = (columns < request.width) & (rows < request.height)
         columns, rows = columns[inside], rows[inside]
+        ray_count = 0
         if len(columns):
-            batch = camera_rays(request.camera, request.width, request.height, columns, rows, request.rays)
+            settings = request.rays if self._source is None else receiver_settings(request.rays)
+            batch = camera_rays(request.camera, request.width, request.height, columns, rows, settings)
             try:
-                result = self._dispatcher.trace(batch, self._settings, counters=request.counters)
-                x_ray = self._dispatcher.trace(batch, self._x_ray, counters=True) if request.x_ray else None
+                result, x_ray = self._traced(batch, columns, rows)
             except InvalidInputError:
                 self._raise_fault_of_pixel(batch, columns, rows)
                 raise
             self.canvas.store(columns, rows, result, x_ray)
+            ray_count = result.ray_count if isinstance(result, Found) else len(columns)
         if step > 1:
             self.canvas.spread(x, y, step)
         with self._lock:
             self.traced += len(columns)
+            self.rays_traced += ray_count
             fraction = self.traced / self.total
         if self._on_progress is not None:
             self._on_progress(fraction)
+
+    def _traced(
+        self, batch: RayBatch, columns: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> tuple[TraceResult | Found, NDArray[np.int32] | None]:
+        """What the rays of some pixels found, and the counters of their x-ray when it was asked for."""
+        request = self.request
+        if self._source is not None:
+            found = self._source.trace(
+                batch, columns, rows, counters=request.counters, x_ray=request.x_ray, cancelled=self._cancelled
+            )  # fmt: skip
+            return found, found.x_ray
+        result = self._dispatcher.trace(batch, self._settings, counters=request.counters)
+        through = self._dispatcher.trace(batch, self._x_ray, counters=True).counters if request.x_ray else None
+        return result, through
 
     def _raise_fault_of_pixel(self, batch: RayBatch, columns: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
         """Raise the hit-group fault (HG-4, TRAV-5) of the first of these pixels that has one, saying where it is."""
         for number in range(len(batch)):
             try:
-                one = batch.part(number, number + 1)
-                self._dispatcher.trace(one, self._settings)
-                if self.request.x_ray:  # it comes to records that the ray itself ends before
-                    self._dispatcher.trace(one, self._x_ray, counters=True)
+                self._traced(batch.part(number, number + 1), *(a[number : number + 1] for a in (columns, rows)))
             except InvalidInputError as error:
                 place = f"pixel {columns[number]},{rows[number]}: "
                 found = [replace(v, message=place + v.message.removeprefix("ray 0: ")) for v in error.violations]
@@ -440,14 +509,17 @@ def trace_image(
     progress: Progress | None = None,
     cancelled: Cancelled | None = None,
     profile: Profile = DEFAULT_PROFILE,
+    source: ImageSource | None = None,
 ) -> ImageBuffer:
     """Trace a whole image of ``size`` (width, height) and wait for it: the same code as the window's, in one pass.
 
-    ``threads``: None for one per processor.
+    ``threads``: None for one per processor. ``source``: whose rays, None for the camera's.
     """
     from rtviewer.session.jobs import default_threads
 
-    request = ImageRequest(world, camera, *size, rays, counters, profile=profile, x_ray=x_ray)
+    request = ImageRequest(
+        world, camera, *size, rays, counters, profile=profile, x_ray=x_ray, source=source or CAMERA
+    )  # fmt: skip
     check_request(request)
     # No rays: loads the kernels, so that the picture's seconds are those of tracing.
     world.dispatcher(profile).trace(_NO_RAYS, trace_settings(rays), counters=counters)

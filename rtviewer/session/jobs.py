@@ -27,6 +27,7 @@ class Lane(StrEnum):
     SHADE = "shade"
     PICK = "pick"
     COPY = "copy"
+    RAYS = "rays"
     KERNELS = "kernels"
 
 

@@ -21,10 +21,12 @@ from rtviewer.dxr.rules import check_ray_flags, check_ray_interval, require
 from rtviewer.dxr.verdicts import VERDICTS, Counter, EventKind, Verdict
 from rtviewer.errors import InvalidInputError, Violation, violation
 from rtviewer.scene.camera import Camera
+from rtviewer.scene.ray_sources import ImageSource, SourceKind, spec_of
 from rtviewer.session import explain
 from rtviewer.session.document import TOP_LEVEL, World
 from rtviewer.session.hit_records import HitRecord, record_index, record_of
-from rtviewer.session.image import pixel_ray, trace_settings
+from rtviewer.session.image import trace_settings
+from rtviewer.session.source_rays import ray_of_pixel
 from rtviewer.session.state import RaySettings
 from rtviewer.trace.request import Hits, RayBatch, Walk
 
@@ -146,6 +148,10 @@ class RayLog:
     x_ray: bool = False
     x_ray_counters: dict[Counter, int] = field(default_factory=dict)
     profile: Profile = DEFAULT_PROFILE
+    source: SourceKind = SourceKind.TYPED
+    """Whose ray it is; ``rays`` are the settings that source's rays have."""
+    list_index: int = -1
+    """Which ray of the list of rays it is, -1 for none."""
 
     def __len__(self) -> int:
         return len(self.events)
@@ -216,6 +222,7 @@ class RayLog:
             "mask": self.rays.mask,
             "pixel": list(self.pixel) if self.pixel else None,
             "size": list(self.size) if self.size else None,
+            "source": str(self.source),
             "warnings": list(self.warnings),
         }
         answer: dict[str, Any] = {
@@ -260,10 +267,13 @@ def walk_ray(
     profile: Profile = DEFAULT_PROFILE,
     limit: int = MAX_EVENTS,
     x_ray: bool = False,
+    source: SourceKind = SourceKind.TYPED,
+    list_index: int = -1,
 ) -> RayLog:
-    """The log of a typed ray. Raises InvalidInputError when ray, flags or interval break a rule."""
+    """The log of a ray given by its numbers. Raises InvalidInputError when ray, flags or interval break a rule."""
     require(check_ray_values(origin, direction), "ray")
-    return _log(world, RayBatch.make(origin, direction, rays.t_min, rays.t_max), rays, profile, limit, x_ray)
+    batch = RayBatch.make(origin, direction, rays.t_min, rays.t_max)
+    return _log(world, batch, rays, profile, limit, x_ray, source=source, list_index=list_index)
 
 
 def walk_pixel(
@@ -272,14 +282,23 @@ def walk_pixel(
     size: tuple[int, int],
     pixel: tuple[int, int],
     rays: RaySettings,
+    source: ImageSource | None = None,
     *,
+    camera_ray: bool = False,
     profile: Profile = DEFAULT_PROFILE,
     limit: int = MAX_EVENTS,
     x_ray: bool = False,
 ) -> RayLog:
-    """The log of the ray through a pixel of the image of ``size`` (width, height)."""
-    batch = pixel_ray(camera, *size, *pixel, rays)
-    return _log(world, batch, rays, profile, limit, x_ray, camera=camera, size=size, pixel=pixel)
+    """The log of a pixel's ray in the image of ``size`` (width, height), by ``source`` (None: the camera's).
+
+    See ``source_rays.ray_of_pixel``; its note is the first of ``warnings``.
+    """
+    ray = ray_of_pixel(world, camera, size, pixel, rays, source, camera_ray=camera_ray, profile=profile)
+    log = _log(
+        world, ray.batch, ray.settings, profile, limit, x_ray, camera=camera, size=size, pixel=pixel,
+        source=spec_of(ray.source).kind,
+    )  # fmt: skip
+    return replace(log, warnings=(ray.note, *log.warnings)) if ray.note else log
 
 
 def _log(

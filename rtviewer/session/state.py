@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from rtviewer.dxr.descs import RayDesc
 from rtviewer.dxr.flags import BuildFlag, RayFlag
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
 from rtviewer.scene.camera import Camera
+from rtviewer.scene.ray_sources import (
+    CAMERA,
+    CameraRays,
+    DiffuseRays,
+    ImageSource,
+    OcclusionRays,
+    ShadowRays,
+    SourceKind,
+)
 
 
 @dataclass(frozen=True)
@@ -25,6 +33,63 @@ class RaySettings:
     miss_index: int = 0
     any_hit: AnyHitProgram = AnyHitProgram.ACCEPT
     intersection: IntersectionProgram = IntersectionProgram.SPHERE
+
+
+@dataclass(frozen=True)
+class SourceSettings:
+    """Where the picture's rays come from. The source of ``kind`` is used; the others keep what was set for them.
+
+    ``logs_camera_ray``: of another source than the camera, a picked pixel's log is about the camera ray that found
+    where the source's ray starts.
+    """
+
+    kind: SourceKind = SourceKind.CAMERA
+    camera: CameraRays = CAMERA
+    shadow: ShadowRays = field(default_factory=ShadowRays)
+    diffuse: DiffuseRays = field(default_factory=DiffuseRays)
+    occlusion: OcclusionRays = field(default_factory=OcclusionRays)
+    logs_camera_ray: bool = False
+
+    @property
+    def active(self) -> ImageSource:
+        """The settings of the source that is used."""
+        return self.of(self.kind)
+
+    def of(self, kind: SourceKind) -> ImageSource:
+        """The settings of a source that makes images."""
+        source: ImageSource = getattr(self, kind.value)
+        return source
+
+    @classmethod
+    def using(cls, source: ImageSource, kind: SourceKind) -> SourceSettings:
+        """Defaults but for one source, which is used."""
+        return cls(kind=kind).with_source(source, kind)
+
+    def with_source(self, source: ImageSource, kind: SourceKind) -> SourceSettings:
+        """The same with other settings of one source."""
+        return replace(self, **{kind.value: source})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class LoggedRay:
+    """A ray that is logged for its own sake: typed, pinned, or of the list of rays.
+
+    None is what the ray settings say. ``source``: whose ray it is; ``list_index``: its position in the list, -1.
+    """
+
+    origin: tuple[float, float, float]
+    direction: tuple[float, float, float]
+    t_min: float | None = None
+    t_max: float | None = None
+    ray_flags: RayFlag | None = None
+    mask: int | None = None
+    source: SourceKind = SourceKind.TYPED
+    list_index: int = -1
+
+    def settings(self, rays: RaySettings) -> RaySettings:
+        """``rays`` with what this ray has of its own."""
+        own = {name: getattr(self, name) for name in ("t_min", "t_max", "ray_flags", "mask")}
+        return replace(rays, **{name: value for name, value in own.items() if value is not None})
 
 
 @dataclass(frozen=True)
@@ -105,5 +170,6 @@ class State:
     pick: Pick | None = None
     image_size: tuple[int, int] = (960, 540)
     """Width and height of the traced image."""
-    typed_ray: RayDesc | None = None
-    """A ray typed by the user; when there is one, the log is about it and not about ``pick``."""
+    typed_ray: LoggedRay | None = None
+    """A ray of its own; when there is one, the log is about it and not about ``pick``."""
+    source: SourceSettings = field(default_factory=SourceSettings)

@@ -126,7 +126,7 @@ def test_trace_summary_image_and_hits_agree(capsys, scene, tmp_path):
     png, npz = tmp_path / "a.png", tmp_path / "a.npz"
     words = ["trace", scene, "--size", "64x36", "-o", str(png), "--hits", str(npz)]
     summary = answer(capsys, *words)
-    keys = ["size", "ray_flags", "mask", "t_min", "t_max", "rays", "hits", "misses", "seconds", "counters"]
+    keys = ["size", "source", "ray_flags", "mask", "t_min", "t_max", "rays", "hits", "misses", "seconds", "counters"]
     assert list(summary) == keys
     assert summary["size"] == [64, 36]
     assert summary["rays"] == 64 * 36 == summary["hits"] + summary["misses"]

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 from rtviewer.gui.binding import follow, listen
 from rtviewer.gui.gl import camera_control
 from rtviewer.gui.gl.content import Prepared, SceneContent
+from rtviewer.gui.gl.light_handle import LightHandle
 from rtviewer.gui.gl.scene_view import SceneView
 from rtviewer.gui.panes.pane import STRIP_HEIGHT, Pane, PaneContext, label
 from rtviewer.gui.theme import Theme
@@ -33,6 +34,8 @@ class StructureView(Pane):
         super().__init__(context, parent)
         self.view = SceneView()
         self.content = SceneContent(self.view)
+        self.light = LightHandle(self.view)
+        self.light.moved.connect(self.session.set_light)
         self._object_cameras: dict[int, Camera] = {}
         self._scope = TOP_LEVEL
         self._is_fresh = False
@@ -50,7 +53,7 @@ class StructureView(Pane):
         self.view.ready.connect(lambda: self.content.show_boxes())
         listen(self, self.session, {DocumentChanged: self._document_changed, LogChanged: self._log_changed})
         self.follow_theme()
-        follow(self, self.session.store, {"camera", "view", "selection"}, self._show)
+        follow(self, self.session.store, {"camera", "view", "selection", "source"}, self._show)
 
     def _strip(self) -> QFrame:
         strip = QFrame()
@@ -120,9 +123,7 @@ class StructureView(Pane):
 
     def pin_ray(self) -> None:
         """Let a picked pixel's ray stand in the world, so that it can be looked at from elsewhere."""
-        log = self.session.log
-        if self.session.state.pick is not None and log is not None and log.pixel is not None:
-            self.session.log_ray(log.origin, log.direction)
+        self.session.pin_ray()
 
     def fit(self) -> None:
         """Everything of the scope into view."""
@@ -158,6 +159,8 @@ class StructureView(Pane):
         self.view.set_camera(self._camera_of(state))
         self.content.show_settings(state.view)
         self.content.show_selection(state.selection)
+        in_world = state.view.scope == TOP_LEVEL and self.session.world is not None
+        self.light.show_light(self.session.light_position() if in_world else None)
         self.depth.show_range(state.view.depth_low, state.view.depth_high)
         self.view.set_caption(self._caption(state))
         text = self._selection_text(state)
@@ -196,6 +199,7 @@ class StructureView(Pane):
 
     def retint(self, theme: Theme) -> None:
         self.content.set_theme(theme)
+        self.light.set_theme(theme)
         self.content.show_selection(self.session.state.selection)
         self.content.show_ray(self.session.log)
         self.view.update()

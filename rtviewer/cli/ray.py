@@ -9,7 +9,7 @@ import click
 from rtviewer.cli.options import (
     PIXEL,
     VECTOR,
-    Numbers,
+    ExpectedType,
     build_options,
     output_options,
     profile_options,
@@ -24,25 +24,13 @@ from rtviewer.dxr.flags import BuildFlag, format_flags
 from rtviewer.dxr.profile import Profile
 
 if TYPE_CHECKING:
-    from rtviewer.session.document import World
     from rtviewer.session.raylog import RayLog
+    from rtviewer.session.state import Expected
 
 Vector = tuple[float, float, float]
 
-
-class Expected(Numbers):
-    """An instance, or an instance's primitive."""
-
-    def __init__(self) -> None:
-        super().__init__("INSTANCE,GEOMETRY,PRIMITIVE", int)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, str) and value.strip().isdecimal():
-            return int(value), -1, -1
-        numbers = super().convert(value, param, ctx)
-        if isinstance(value, str) and min(numbers) < 0:
-            self.fail(f"{value!r} is not of the form INSTANCE or {self.name}, numbers from 0", param, ctx)
-        return numbers
+SHOWN_EVIDENCE = 3
+"""Events that are printed below an explanation."""
 
 
 @click.command("ray")
@@ -50,7 +38,11 @@ class Expected(Numbers):
 @click.option("--pixel", type=PIXEL, help="The ray through this pixel's centre; 0,0 is top left.")
 @click.option("--origin", type=VECTOR, help="The origin of a typed ray, in world space.")
 @click.option("--direction", type=VECTOR, help="Its direction, not normalised: t counts in its lengths (RAY-1).")
-@click.option("--expect", type=Expected(), help="Say in one sentence why this instance or primitive was not hit.")
+@click.option(
+    "--expect",
+    type=ExpectedType(),
+    help="Say in one sentence what became of this instance, geometry or primitive, and why.",
+)
 @ray_options
 @view_options
 @build_options
@@ -58,7 +50,7 @@ class Expected(Numbers):
 @profile_options
 def command(
     source: str, files: dict[str, Any], pixel: tuple[int, int] | None, origin: Vector | None, direction: Vector | None,
-    expect: tuple[int, int, int] | None, ray: dict[str, Any], size: tuple[int, int], camera: str | None,
+    expect: Expected | None, ray: dict[str, Any], size: tuple[int, int], camera: str | None,
     build_flags: BuildFlag, tlas_build_flags: BuildFlag, as_json: bool, profile: Profile,
 ) -> None:  # fmt: skip
     """Tell one ray's story: nodes, instances and candidates in the order met, each candidate with its verdict.
@@ -66,6 +58,7 @@ def command(
     A node's number is its place in the breadth-first tree of its structure, as in the window's node tree.
     """
     from rtviewer.session.document import scene_rays
+    from rtviewer.session.expected import check_expected, explain_expected
     from rtviewer.session.opening import load_document
     from rtviewer.session.raylog import walk_pixel, walk_ray
     from rtviewer.session.state import BuildSettings
@@ -78,7 +71,7 @@ def command(
         )
         refuse_build_flags(document, build_flags, tlas_build_flags)
     if expect is not None:
-        check_expected(document.world, *expect)
+        check_expected(document.world, expect)
     rays = scene_rays(document.scene, **ray)
     if pixel is not None:
         log = walk_pixel(document.world, view_camera(document.scene, camera), size, pixel, rays, profile=profile)
@@ -88,29 +81,16 @@ def command(
         log = walk_ray(document.world, origin, direction, rays, profile=profile)
     if as_json:
         answer = log.to_json()
-        print_json(answer | {"explanation": log.why_not(*expect)} if expect else answer)
+        print_json(answer | explain_expected(log, expect).to_json() if expect else answer)
         return
     _print(log)
     if expect is not None:
-        print_line(log.why_not(*expect))
-
-
-def check_expected(world: World, instance: int, geometry: int, primitive: int) -> None:
-    """click.UsageError when there is no such instance, or when it has no such geometry or primitive (-1: any)."""
-    instances = world.scene.instances
-    if not 0 <= instance < len(instances):
-        raise click.UsageError(f"--expect: there are {len(instances):,} instances, none is {instance}")
-    if geometry < 0:
-        return
-    blas = world.blas_of_instance(instance)
-    counts = world.blases[blas].geometries["primitive_count"].tolist() if blas >= 0 else []
-    if geometry >= len(counts):
-        raise click.UsageError(f"--expect: instance {instance} has {len(counts):,} geometries, none is {geometry}")
-    if primitive >= counts[geometry]:
-        raise click.UsageError(
-            f"--expect: geometry {geometry} of instance {instance} has {counts[geometry]:,} primitives, "
-            f"none is {primitive}"
-        )
+        explanation = explain_expected(log, expect)
+        print_line(explanation.sentence)
+        for event in explanation.events[:SHOWN_EVIDENCE]:
+            print_line(f"  event {event}: {log.row(event).text}")
+        if len(explanation.events) > SHOWN_EVIDENCE:
+            print_line(f"  and {len(explanation.events) - SHOWN_EVIDENCE} more; --json lists them")
 
 
 def _print(log: RayLog) -> None:

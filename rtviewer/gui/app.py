@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from rtviewer.gui.main_window import MainWindow
     from rtviewer.io.bottom_level_files import BottomLevelFile
+    from rtviewer.session.state import Expected
 
 WARM_UP_DELAY_MS = 0
 """Jobs start in the event loop's first free turn, when the window is on the screen."""
@@ -141,11 +142,15 @@ def run(
     bottom_levels: Sequence[BottomLevelFile] = (),
     base_address: int | None = None,
     settings_folder: Path | None = None,
+    pixel: tuple[int, int] | None = None,
+    step: int | None = None,
+    expected: Expected | None = None,
 ) -> int:
     """Open the window, on ``path`` if given; returns the exit code. With ``screenshot``, draw it once to that file.
 
     ``panes``: names of docks to bring to the front; ``profile``: what rules are checked against; ``bottom_levels``,
-    ``base_address``: see ``Session.open``. Raises RtviewerError without a display, for a name that no dock has and
+    ``base_address``: see ``Session.open``; ``pixel``, ``step``, ``expected``: see ``Screenshot``.
+    Raises RtviewerError without a display, for a name that no dock has and
     for a picture that could not be made; CancelledError after the window was closed by SIGINT.
     """
     if problem := display_problem():
@@ -167,7 +172,9 @@ def run(
     if screenshot is not None:
         from rtviewer.gui.screenshot import Screenshot
 
-        shot = Screenshot(window, Path(screenshot), wants_scene=path is not None)
+        shot = Screenshot(
+            window, Path(screenshot), wants_scene=path is not None, pixel=pixel, step=step, expected=expected
+        )
     window.show()
 
     def start() -> None:

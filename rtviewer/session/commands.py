@@ -28,6 +28,7 @@ from rtviewer.session.hlsl import flags_as_hlsl, ray_as_hlsl
 from rtviewer.session.image import MAX_PIXELS, pixel_ray
 from rtviewer.session.jobs import Job, Lane
 from rtviewer.session.live_work import LiveWork
+from rtviewer.session.log_commands import LogCommands
 from rtviewer.session.opening import BlobDocument, open_document
 from rtviewer.session.raylog import check_ray_values
 from rtviewer.session.selecting import pick_selection, selection_bounds, with_box
@@ -43,7 +44,7 @@ LEVELS = {
 }
 
 
-class Session(CopyCommands, LiveWork):
+class Session(CopyCommands, LogCommands, LiveWork):
     """Store, document and jobs of one window or script.
 
     ``post``: how finished work reaches the owner's thread; without it results wait until ``pump`` or ``wait``.
@@ -94,6 +95,7 @@ class Session(CopyCommands, LiveWork):
             selection=Selection(),
             pick=None,
             typed_ray=None,
+            expected=None,
             view=replace(state.view, scope=documents.TOP_LEVEL),
         )
         self._request_image()
@@ -109,7 +111,7 @@ class Session(CopyCommands, LiveWork):
         for lane in (Lane.DOCUMENT, Lane.IMAGE, Lane.LOG):
             self.jobs.cancel(lane)
         self._document = self._image = self._shaded = None
-        self.store.replace(selection=Selection(), pick=None, typed_ray=None)
+        self.store.replace(selection=Selection(), pick=None, typed_ray=None, expected=None)
         self._tell_log(None)
         self._tell(DocumentChanged(None))
 

@@ -254,7 +254,11 @@ class LiveWork:
     def _tell_log(self, log: RayLog | None) -> None:
         if log is None and self._log is None:
             return
-        self._log = log
+        if log is not None and log.is_same_walk(self._log):
+            self._log = log  # a pixel's ray that now stands in the world: the position in it holds
+        else:
+            self._log = log
+            self.store.replace(log_position=-1)
         self._tell(LogChanged(log))
 
     def _tell(self, event: Event) -> None:

@@ -9,6 +9,7 @@ from rtviewer.dxr.descs import RayDesc
 from rtviewer.dxr.flags import BuildFlag, RayFlag
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.verdicts import VERDICTS, EventKind
 from rtviewer.scene.camera import Camera
 
 
@@ -92,6 +93,29 @@ class Pick:
 
 
 @dataclass(frozen=True)
+class Expected:
+    """What the user expected the logged ray to hit. ``geometry`` and ``primitive`` are -1 where any will do."""
+
+    instance: int
+    geometry: int = -1
+    primitive: int = -1
+
+    @property
+    def text(self) -> str:
+        """``instance 12, geometry 0, primitive 5``."""
+        parts = [("instance", self.instance), ("geometry", self.geometry), ("primitive", self.primitive)]
+        return ", ".join(f"{name} {number}" for name, number in parts if number >= 0)
+
+
+@dataclass(frozen=True)
+class LogFilter:
+    """Which events of a ray's log are shown, stepped through and copied: by kind and by family of the verdict."""
+
+    kinds: frozenset[EventKind] = frozenset(EventKind)
+    families: frozenset[str] = frozenset(meaning.family for meaning in VERDICTS.values())
+
+
+@dataclass(frozen=True)
 class State:
     profile: Profile = DEFAULT_PROFILE
     rays: RaySettings = field(default_factory=RaySettings)
@@ -105,3 +129,8 @@ class State:
     """Width and height of the traced image."""
     typed_ray: RayDesc | None = None
     """A ray typed by the user; when there is one, the log is about it and not about ``pick``."""
+    log_position: int = -1
+    """Event of the log that the user has stepped to; -1: the whole log is shown."""
+    log_filter: LogFilter = field(default_factory=LogFilter)
+    expected: Expected | None = None
+    """What the user asked "why not this?" about."""

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.dxr.programs import IntersectionProgram
-from rtviewer.dxr.verdicts import VERDICTS, EventKind, Verdict
 from rtviewer.gui.gl.boxes import BoxesItem
 from rtviewer.gui.gl.detail import full_counts, screen_sizes
 from rtviewer.gui.gl.geometry import (
@@ -24,10 +23,8 @@ from rtviewer.gui.gl.geometry import (
     BoxSource,
     box_segments,
     collect_boxes,
-    exit_distance,
     instance_box_rows,
     instance_transforms,
-    point_rows,
     procedural_soup,
     procedural_soup_geometries,
     readable_depth,
@@ -36,6 +33,7 @@ from rtviewer.gui.gl.geometry import (
     triangle_soup_geometries,
 )
 from rtviewer.gui.gl.mesh import MeshItem
+from rtviewer.gui.gl.ray_drawing import candidate_points, ray_segments
 from rtviewer.gui.gl.scene_view import SceneView
 from rtviewer.gui.gl.segments import PointsItem, SegmentsItem
 from rtviewer.gui.theme import DEPTH_COLOURS, LEAF_COLOURS, Theme, rgba
@@ -50,7 +48,6 @@ HARDWARE_BOX_BUDGET = 500_000
 MOVING_TRIANGLES = 40_000
 STILL_TRIANGLES = 250_000
 """Triangles of instances drawn in full in software, while the camera moves and when it rests (about 70 ms)."""
-MAX_CANDIDATES = 2000
 IDENTITY = np.eye(3, 4, dtype=np.float32)
 
 
@@ -323,41 +320,16 @@ class SceneContent:
 
     # Ray
 
-    def show_ray(self, log: RayLog | None) -> None:
-        """The ray to its end, and a point for every candidate that has a t, coloured by its verdict's family."""
+    def show_ray(self, log: RayLog | None, position: int = -1) -> None:
+        """The ray to its end, and a point for every candidate that has a t, coloured by its verdict's family; with a
+        position, as far as the log has come there."""
         theme = self.theme
         if log is None or theme is None:
             self.ray.set_rows(np.empty(0, SEGMENT_ROW))
             self.marks.set_rows(np.empty(0, POINT_ROW))
             return
-        origin, direction = np.asarray(log.origin, np.float64), np.asarray(log.direction, np.float64)
-        bounds = log.world.bounds
-        past = exit_distance(bounds, origin, direction) if bounds is not None else 1.0
-        limit = min(log.rays.t_max, past)
-        end = min(log.result.t, limit) if log.result.hit else limit
-        family = "accepted" if log.result.hit else "missed"
-        points = np.array([origin + log.rays.t_min * direction, origin + end * direction], np.float32)
-        rows = [segment_rows(points, rgba(theme.families[family]), 2.5)]
-        if log.result.hit and limit > end:
-            beyond = np.array([points[1], origin + limit * direction], np.float32)
-            rows.append(segment_rows(beyond, rgba(theme.families["excluded"], 0.5), 1.2))
-        self.ray.set_rows(np.concatenate(rows))
-        self.marks.set_rows(self._candidate_points(log, origin, direction, theme))
-
-    @staticmethod
-    def _candidate_points(
-        log: RayLog, origin: NDArray[np.float64], direction: NDArray[np.float64], theme: Theme
-    ) -> NDArray[np.void]:
-        events = log.events[log.indices_of(EventKind.CANDIDATE, EventKind.REPORT)]
-        met = np.isfinite(events["t"]) & (events["verdict"] != int(Verdict.MISSED))
-        events = events[met][:MAX_CANDIDATES]
-        order = np.argsort(-events["t"].astype(np.float64), kind="stable")
-        events = events[order]
-        points = (origin + events["t"].astype(np.float64)[:, None] * direction).astype(np.float32)
-        families = [VERDICTS[Verdict(int(v))].family for v in events["verdict"]]
-        tints = np.array([rgba(theme.families[f]) for f in families], np.float32).reshape(-1, 4)
-        sizes = np.array([6.0 if f == "accepted" else 4.5 for f in families], np.float32)
-        return point_rows(points, tints, sizes)
+        self.ray.set_rows(ray_segments(log, position, theme))
+        self.marks.set_rows(candidate_points(log, position, theme))
 
     # Look
 

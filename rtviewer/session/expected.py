@@ -195,7 +195,7 @@ def _others(log: RayLog, found: NDArray[np.int64]) -> str:
 def _committed(log: RayLog, expected: Expected, index: int) -> _Fate:
     """The hit itself, or one that another hit replaced."""
     event, result = log.events[index], log.result
-    later = explain.commits(log)
+    later = log.playback.commits
     later = later[later > index]
     t = explain.number(event["t"])
     if not len(later):
@@ -249,7 +249,7 @@ def _lost_on_the_way(log: RayLog, expected: Expected, structure: int, prefix: st
         if box not in path:
             continue
         beyond = int(events["verdict"][index]) == Verdict.BOX_BEYOND_CURRENT_END
-        behind = explain.commits(log)
+        behind = log.playback.commits
         behind = behind[behind < index]
         hidden = "it is occluded: " if beyond and len(behind) else ""
         evidence = (int(behind[-1]),) if hidden else ()
@@ -260,7 +260,7 @@ def _lost_on_the_way(log: RayLog, expected: Expected, structure: int, prefix: st
 def _ended_before(log: RayLog, prefix: str) -> _Fate:
     if log.truncated:
         return _Fate(f"{prefix}the log is full and ends before it", Verdict.NONE, "TRAV-7")
-    hits = explain.commits(log)
+    hits = log.playback.commits
     ended = hits[np.isin(log.events["verdict"][hits], [int(v) for v in ENDED])]
     if not len(ended):
         return _Fate(f"{prefix}the walk ended before it", Verdict.NONE, "TRAV-7")

@@ -113,19 +113,9 @@ def missed_slabs(entry: float, leave: float, t_min: float) -> str:
     return f"it leaves one pair of the box's planes at t = {number(leave)} and reaches another only at {number(entry)}"
 
 
-def commits(log: RayLog) -> np.ndarray:  # type: ignore[type-arg]
-    """Positions (k,) int64 of the events that committed a hit, in order.
-
-    A procedural's candidate only repeats what became of its reports, so it is not among them.
-    """
-    events = log.events
-    own = (events["kind"] == EventKind.REPORT) | ((events["kind"] == EventKind.CANDIDATE) & np.isnan(events["t_exit"]))
-    return np.flatnonzero(own & np.isin(events["verdict"], ACCEPTED))
-
-
 def end_cause(log: RayLog, index: int) -> str:
     """Who set the ray's end that an event was judged against: the hit committed last before it, or TMax."""
-    before = commits(log)
+    before = log.playback.commits
     place = int(np.searchsorted(before, index)) - 1
     return f"set by the hit of {item_of(log, int(before[place]))}" if place >= 0 else "the ray's TMax"
 
@@ -273,7 +263,7 @@ def _turned(log: RayLog, index: int) -> str:
 
 def _winner(log: RayLog, index: int, procedural: bool) -> str:
     """The committed hit that keeps its place at equal t (DET-5)."""
-    before = commits(log)
+    before = log.playback.commits
     place = int(np.searchsorted(before, index)) - 1
     if place < 0:
         return "it came first"

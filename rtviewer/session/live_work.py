@@ -205,10 +205,13 @@ class LiveWork:
 
         def work(_: Job) -> RayLog:
             if ray is not None:
-                return walk_ray(world, ray.origin, ray.direction, state.rays, profile=state.profile)
-            assert pick is not None
-            size, pixel = (pick.width, pick.height), (pick.x, pick.y)
-            return walk_pixel(world, state.camera, size, pixel, state.rays, profile=state.profile)
+                log = walk_ray(world, ray.origin, ray.direction, state.rays, profile=state.profile)
+            else:
+                assert pick is not None
+                size, pixel = (pick.width, pick.height), (pick.x, pick.y)
+                log = walk_pixel(world, state.camera, size, pixel, state.rays, profile=state.profile)
+            log.playback.prepare()
+            return log
 
         def show(log: RayLog) -> None:
             if generation == self._log_generation and self.world is world:

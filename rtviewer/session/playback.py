@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from rtviewer.accel.structure import Structure
 from rtviewer.dxr.verdicts import VERDICTS, EventKind, Verdict
 from rtviewer.scene.primitives import invert_transforms, transform_directions, transform_points
-from rtviewer.session import explain
 from rtviewer.session.document import TOP_LEVEL, World
 from rtviewer.session.state import LogFilter
 
@@ -33,6 +32,8 @@ class Stop(StrEnum):
     CANDIDATE = "candidate"
     COMMIT = "commit"
 
+
+ACCEPTED = tuple(int(verdict) for verdict, meaning in VERDICTS.items() if meaning.family == "accepted")
 
 StopAt: TypeAlias = Stop | Verdict
 
@@ -123,8 +124,20 @@ class Playback:
 
     @cached_property
     def commits(self) -> NDArray[np.int64]:
-        """Positions (k,) int64 of the events that committed a hit."""
-        return explain.commits(self._log)
+        """Positions (k,) int64 of the events that committed a hit, in order.
+
+        A procedural's candidate only repeats what became of its reports, so it is not among them.
+        """
+        events = self._log.events
+        own = (events["kind"] == EventKind.REPORT) | (
+            (events["kind"] == EventKind.CANDIDATE) & np.isnan(events["t_exit"])
+        )
+        return np.flatnonzero(own & np.isin(events["verdict"], ACCEPTED))
+
+    def prepare(self) -> None:
+        """Work out what is kept; then no question about a long log takes time. On any thread."""
+        len(self.commits)
+        len(self.pushed)
 
     def ray_end(self, position: int) -> float:
         """The ray's end once the event had happened: TMax, or the t committed last."""

@@ -14,8 +14,7 @@ from rtviewer.dxr.flags import BuildFlag
 from rtviewer.dxr.verdicts import ANY_HIT_RAN, VERDICTS, Counter, EventKind, Verdict
 from rtviewer.scene.scene import Instance, Scene
 from rtviewer.session.document import World
-from rtviewer.session.explain import ACCEPTED
-from rtviewer.session.playback import stack_of
+from rtviewer.session.playback import ACCEPTED, stack_of
 from rtviewer.trace.dispatch import Dispatcher
 from tests.properties.strategies import SEEDS, XBOX, random_rays, random_settings, random_world
 

@@ -389,14 +389,17 @@ class SceneContent:
 def primitive_corners(world: World, selection: Selection) -> NDArray[np.float32] | None:
     """(3, 3) object-space corners of the selected triangle; None for a procedural or inactive primitive."""
     structure = world.blases[selection.structure]
-    packs = structure.packs
-    if structure.is_procedural or not len(packs) or selection.geometry >= len(structure.geometries):
+    if structure.is_procedural or not len(structure.packs) or selection.geometry >= len(structure.geometries):
         return None
     number = int(structure.geometries["first_primitive"][selection.geometry]) + selection.primitive
-    ids = packs["id"].ravel()
+    tree, first, last = world.tree(selection.structure), 0, len(structure.packs)
+    if 0 <= selection.box < len(tree) and tree.is_leaf(selection.box):  # all packs are many
+        first = int(tree.first_element[selection.box])
+        last = first + int(tree.element_count[selection.box])
+    ids = structure.packs["id"][first:last].ravel()
     found = np.flatnonzero((ids >= 0) & ((ids & 0x1FFFFFFF) == number))
     if not len(found):
         return None
     pack, lane = divmod(int(found[0]), 4)
-    corners: NDArray[np.float32] = structure.pack_corners()[pack, :, :, lane]
+    corners: NDArray[np.float32] = structure.pack_corners(first + pack, first + pack + 1)[0, :, :, lane]
     return corners

@@ -98,7 +98,8 @@ def node_sentence(log: RayLog, index: int, box: int) -> str:
         why = missed_slabs(float(event["t"]), float(event["t_exit"]), log.rays.t_min)
         return f"node {box}: the ray does not meet its box after TMin {number(log.rays.t_min)}: {why}"
     if verdict is Verdict.BOX_BEYOND_CURRENT_END:
-        return f"node {box}: its box begins at t = {low}, beyond the current end {end}, {end_cause(log, index)}"
+        by = _by(event["t"], event["t_current"])
+        return f"node {box}: its box begins at t = {low}, beyond the current end {end}{by}, {end_cause(log, index)}"
     if box == 0 and int(event["node"]) < 0:
         return f"root node entered, whatever its box: the ray goes from t = {low} to {end}"
     return f"node {box} entered: the ray is in its box from t = {low} to {high}, and ends at {end}"

@@ -48,6 +48,7 @@ HARDWARE_BOX_BUDGET = 500_000
 MOVING_TRIANGLES = 40_000
 STILL_TRIANGLES = 250_000
 """Triangles of instances drawn in full in software, while the camera moves and when it rests (about 70 ms)."""
+HIDDEN_ALPHA = 0.3
 IDENTITY = np.eye(3, 4, dtype=np.float32)
 
 
@@ -98,8 +99,12 @@ class SceneContent:
         self.instance_boxes = BoxesItem()
         self.highlight = SegmentsItem(through=True)
         self.ray = SegmentsItem()
+        self.hidden_ray = SegmentsItem(through=True)
+        """The same ray faintly, for where surfaces hide it."""
         self.marks = PointsItem()
-        for depth, item in enumerate((self.boxes, self.instance_boxes, self.ray, self.highlight, self.marks), 1):
+        for depth, item in enumerate(
+            (self.boxes, self.instance_boxes, self.hidden_ray, self.ray, self.highlight, self.marks), 1
+        ):
             item.setDepthValue(10 * depth)
             view.addItem(item)
         view.moving_started.connect(self._coarse)
@@ -141,7 +146,7 @@ class SceneContent:
         for item in self.meshes:
             item.fill, item.wire = settings.show_geometry, settings.show_wireframe
         self.instance_boxes.setVisible(settings.show_instance_boxes)
-        for drawn in (self.ray, self.marks):
+        for drawn in (self.ray, self.hidden_ray, self.marks):
             drawn.setVisible(settings.show_rays and settings.scope == TOP_LEVEL)
         self.show_boxes()
 
@@ -326,9 +331,14 @@ class SceneContent:
         theme = self.theme
         if log is None or theme is None:
             self.ray.set_rows(np.empty(0, SEGMENT_ROW))
+            self.hidden_ray.set_rows(np.empty(0, SEGMENT_ROW))
             self.marks.set_rows(np.empty(0, POINT_ROW))
             return
-        self.ray.set_rows(ray_segments(log, position, theme))
+        segments = ray_segments(log, position, theme)
+        faint = segments.copy()
+        faint["tint"][:, 3] *= HIDDEN_ALPHA
+        self.ray.set_rows(segments)
+        self.hidden_ray.set_rows(faint)
         self.marks.set_rows(candidate_points(log, position, theme))
 
     # Look

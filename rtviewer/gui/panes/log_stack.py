@@ -16,7 +16,7 @@ Index = QModelIndex | QPersistentModelIndex
 
 TITLES = ("Box", "t")
 TIPS = ("Boxes that wait, the next to be taken off first", "Where the ray enters the box")
-WIDTH = 200
+WIDTH = 170
 
 
 class StackModel(QAbstractTableModel):
@@ -82,10 +82,8 @@ class LogStack(QWidget):
         column.setSpacing(2)
         column.addWidget(self.caption)
         column.addWidget(self.table, 1)
-        self.show_entries((), -1)
+        self.show_entries(())
 
-    def show_entries(self, entries: tuple[StackEntry, ...], position: int) -> None:
-        """``position`` -1: what was left when the search ended."""
+    def show_entries(self, entries: tuple[StackEntry, ...]) -> None:
         self.model.set_entries(entries)
-        when = "" if position >= 0 else ", at the end"
-        self.caption.setText(f"Stack: {len(entries)} waiting{when}")
+        self.caption.setText(f"Stack: {len(entries)} waiting")

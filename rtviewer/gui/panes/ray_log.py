@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 from rtviewer.dxr.verdicts import EventKind
 from rtviewer.gui.binding import follow, listen, quiet, show_checked
 from rtviewer.gui.log_player import DEFAULT_SPEED, SPEEDS, LogPlayer
-from rtviewer.gui.models.events import END, EventsModel
+from rtviewer.gui.models.events import END, RULE, EventsModel
 from rtviewer.gui.models.ray_source import RaySource
 from rtviewer.gui.panes.expected_line import ExpectedLine
 from rtviewer.gui.panes.log_stack import WIDTH as STACK_WIDTH
@@ -31,7 +31,7 @@ from rtviewer.gui.panes.log_stack import LogStack
 from rtviewer.gui.panes.pane import Pane, PaneContext, label
 from rtviewer.gui.theme import FAMILIES, FAMILY_ICONS, FAMILY_WORDS, Theme, monospaced
 from rtviewer.gui.widgets.elided_label import ElidedLabel
-from rtviewer.gui.widgets.table import fit_columns, make_table
+from rtviewer.gui.widgets.table import LAST_WIDTH, fit_columns, make_table
 from rtviewer.gui.widgets.transport import TransportBar
 from rtviewer.session.events import LogChanged
 from rtviewer.session.log_text import LogFormat, log_as, number_text
@@ -51,6 +51,10 @@ KIND_CHOICES = (
     ("Reports", frozenset((EventKind.REPORT,))),
 )
 COPY_CHOICES = ((LogFormat.TEXT, "Copy as text"), (LogFormat.CSV, "Copy as CSV"), (LogFormat.JSON, "Copy as JSON"))
+SPARE_COLUMNS = (END, RULE)
+"""Of the event one stands on they are told above and below the table, of all others by tooltips."""
+WIDEST = 125
+"""Pixels of a column but the last one's, so that the stack has room beside the table."""
 EMPTY = "No ray is picked.\nClick a pixel of the Trace view to see what its ray met, hit by hit."
 
 
@@ -63,10 +67,31 @@ def _told(log: RayLog, position: int) -> str:
 
 
 class LogTable(QTableView):
-    """Keeps the event one stands on in view when the room changes."""
+    """Keeps the event one stands on in view, and hides what is told elsewhere where there is no room."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._widths: list[int] = []
+
+    def fit(self) -> None:
+        """Columns as wide as the first rows need."""
+        for column in SPARE_COLUMNS:
+            self.setColumnHidden(column, False)
+        fit_columns(self, WIDEST)
+        self.setColumnWidth(END, max(self.columnWidth(END), 70))
+        self._widths = [self.columnWidth(column) for column in range(self.model().columnCount() - 1)]
+        self._spare()
+
+    def _spare(self) -> None:
+        needed = sum(self._widths) + LAST_WIDTH
+        for column in SPARE_COLUMNS:
+            is_spared = bool(self._widths) and needed > self.viewport().width()
+            self.setColumnHidden(column, is_spared)
+            needed -= self._widths[column] if is_spared else 0
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self._spare()
         if self.currentIndex().isValid():
             self.scrollTo(self.currentIndex(), self.ScrollHint.PositionAtCenter)
 
@@ -81,7 +106,8 @@ class RayLogPane(Pane):
         self._copying = context.make_background()
         self.player = LogPlayer(self, self.session)
         self.model = EventsModel(self)
-        self.table = make_table(self.model, "Ray log", sortable=False, view=LogTable())
+        self.table = LogTable()
+        make_table(self.model, "Ray log", sortable=False, view=self.table)
         self.table.setIconSize(QSize(14, 14))
         self.table.selectionModel().currentRowChanged.connect(self._row_chosen)
         self.result = label("", wrap=True)
@@ -117,7 +143,7 @@ class RayLogPane(Pane):
         self.splitter.addWidget(self.table)
         self.splitter.addWidget(self.log_stack)
         self.splitter.setStretchFactor(0, 1)
-        self.splitter.setSizes([700, STACK_WIDTH])
+        self.log_stack.hide()
         column.addWidget(self.splitter, 1)
         footer = QVBoxLayout()
         footer.setContentsMargins(8, 2, 8, 4)
@@ -237,13 +263,9 @@ class RayLogPane(Pane):
             return  # the same ray, known by another name
         self.model.set_log(log)
         self.transport.set_verdicts(log.playback.verdicts())
-        self._fit()
+        self.table.fit()
         self._show_position(self.session.state)
         self._show_explanation()
-
-    def _fit(self) -> None:
-        fit_columns(self.table, 250)
-        self.table.setColumnWidth(END, max(self.table.columnWidth(END), 70))
 
     def _show_explanation(self) -> None:
         self.expected.show_explanation(self.session.explanation)
@@ -255,11 +277,19 @@ class RayLogPane(Pane):
             return
         playback, position = log.playback, state.log_position
         self.transport.show_position(position, len(log), number_text(playback.ray_end(position)))
-        self.log_stack.show_entries(playback.stack(position), position)
+        self.log_stack.show_entries(playback.stack(position))
+        self._show_stack(position >= 0)
         self.result.setText(_told(log, position))
         self.result.setToolTip("" if position < 0 else log.result_text())
         last = playback.commits[-1:] if position < 0 else np.array([position])
         self._stand_on(self.model.row_of_event(int(last[0])) if len(last) else -1)
+
+    def _show_stack(self, on: bool) -> None:
+        """Beside the table while one steps; the whole log has the room for its sentences."""
+        if self.log_stack.isHidden() == on:
+            self.log_stack.setVisible(on)
+            if on:
+                self.splitter.setSizes([max(self.splitter.width() - STACK_WIDTH, STACK_WIDTH), STACK_WIDTH])
 
     def _stand_on(self, row: int) -> None:
         """Select a row without telling the session, which knows."""

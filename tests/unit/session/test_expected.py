@@ -89,11 +89,11 @@ def test_a_geometry_is_told_by_its_own_candidates(world):
 @pytest.mark.rule("RAY-6")
 def test_how_far_outside_the_interval_it_was(world):
     log = walk_ray(world, (3.0, 0.0, 10.0), DOWN, RaySettings(t_min=9.5, t_max=10.5))
-    told = log.explain_expected(4)
-    assert (
-        "t = 9.0 is before TMin 9.5 (by 0.5)" in told.sentence
-        or "t = 11.0 is beyond the current end 10.5 (by 0.5)" in (told.sentence)
-    )
+    assert "t = 11.0 is beyond the current end 10.5 (by 0.5), the ray's TMax" in log.why_not(4)
+    early = walk_ray(world, (0.25, 0.1, 10.0), DOWN, RaySettings(t_min=10.0, mask=0x02))
+    assert "t = 10.0 is at or before TMin 10.0" in early.why_not(0)
+    past = walk_ray(world, (3.0, 0.0, 10.0), DOWN, RaySettings(t_min=11.25))
+    assert "after TMin 11.25: it has left the box's planes at t = 11.0" in past.why_not(4)
 
 
 @pytest.mark.rule("INA-1", "INA-2", "DEG-7", "INA-6")

@@ -311,4 +311,4 @@ def _missed_triangle(log: RayLog, index: int) -> str:
     on_edge = [edge for edge, value in zip(EDGES, values, strict=True) if value == 0]
     if on_edge:
         return f"exactly on edge {' and '.join(on_edge)}, which belongs to the triangle on its other side"
-    return "the ray's line misses it"
+    return "it is degenerate: it has no area, so no ray hits it"

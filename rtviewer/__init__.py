@@ -34,6 +34,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "copymode.serialize": ("serialize", "serialized_size"),
     "device.buffers": ("Buffer", "HeapType"),
     "device.device": ("Device",),
+    "dxr.counters": ("Counter",),
     "dxr.descs": ("AabbsGeometry", "BlasInputs", "TrianglesGeometry"),
     "dxr.flags": (
         "AccelerationStructureType", "BuildFlag", "CandidateType", "CommittedStatus", "CopyMode",
@@ -48,7 +49,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "PostbuildInfoDesc", "PrebuildInfo", "TrianglesDesc", "instance_desc_array",
     ),
     "dxr.shader_table": ("HitGroup", "HitGroupTable", "HitGroupType"),
-    "dxr.verdicts": ("Counter", "EventKind", "Verdict"),
+    "dxr.verdicts": ("EventKind", "Verdict"),
     "errors": (
         "CancelledError", "FileFormatError", "InvalidInputError", "InvariantError", "ProgramError", "RtviewerError",
         "SceneError", "StructureError", "Violation",

@@ -10,6 +10,7 @@ from rtviewer.copymode.read_decode import DecodedBlas, DecodedTlas, read_decode
 from rtviewer.copymode.serialize import serialize, serialized_size
 from rtviewer.device.buffers import Buffer, HeapType
 from rtviewer.device.device import Device
+from rtviewer.dxr.counters import Counter
 from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, TrianglesGeometry
 from rtviewer.dxr.flags import (
     AccelerationStructureType,
@@ -45,7 +46,7 @@ from rtviewer.dxr.raw_descs import (
     instance_desc_array,
 )
 from rtviewer.dxr.shader_table import HitGroup, HitGroupTable, HitGroupType
-from rtviewer.dxr.verdicts import Counter, EventKind, Verdict
+from rtviewer.dxr.verdicts import EventKind, Verdict
 from rtviewer.errors import (
     CancelledError,
     FileFormatError,

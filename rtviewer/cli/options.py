@@ -331,3 +331,11 @@ def refuse_build_flags(document: Document, *words: BuildFlag) -> None:
     """click.UsageError when build flags are given for structures that are traced as they are."""
     if not document.has_inputs and any(words):
         raise click.UsageError("SOURCE holds finished structures, which are not built again: leave out the build flags")
+
+
+def check_mode(name: str) -> None:
+    """click.UsageError, listing all, for a name that no image mode has."""
+    from rtviewer.shade.modes import MODES
+
+    if name not in MODES:
+        raise click.UsageError(f"there is no mode {name!r}: use one of {', '.join(MODES)}")

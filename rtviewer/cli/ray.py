@@ -20,6 +20,7 @@ from rtviewer.cli.options import (
     view_options,
 )
 from rtviewer.cli.output import number_text, print_facts, print_json, print_line, print_table, progress_bar
+from rtviewer.dxr.counters import X_RAY_COUNTERS
 from rtviewer.dxr.flags import BuildFlag, format_flags
 from rtviewer.dxr.profile import Profile
 
@@ -43,6 +44,7 @@ SHOWN_EVIDENCE = 3
     type=ExpectedType(),
     help="Say in one sentence what became of this instance, geometry or primitive, and why.",
 )
+@click.option("--x-ray", is_flag=True, help="Log what lies along the whole ray: no hit is committed or ends the walk.")
 @ray_options
 @view_options
 @build_options
@@ -50,7 +52,7 @@ SHOWN_EVIDENCE = 3
 @profile_options
 def command(
     source: str, files: dict[str, Any], pixel: tuple[int, int] | None, origin: Vector | None, direction: Vector | None,
-    expect: Expected | None, ray: dict[str, Any], size: tuple[int, int], camera: str | None,
+    expect: Expected | None, x_ray: bool, ray: dict[str, Any], size: tuple[int, int], camera: str | None,
     build_flags: BuildFlag, tlas_build_flags: BuildFlag, as_json: bool, profile: Profile,
 ) -> None:  # fmt: skip
     """Tell one ray's story: nodes, instances and candidates in the order met, each candidate with its verdict.
@@ -74,11 +76,12 @@ def command(
         check_expected(document.world, expect)
     rays = scene_rays(document.scene, **ray)
     if pixel is not None:
-        log = walk_pixel(document.world, view_camera(document.scene, camera), size, pixel, rays, profile=profile)
+        view = view_camera(document.scene, camera)
+        log = walk_pixel(document.world, view, size, pixel, rays, profile=profile, x_ray=x_ray)
     else:
         assert origin is not None
         assert direction is not None
-        log = walk_ray(document.world, origin, direction, rays, profile=profile)
+        log = walk_ray(document.world, origin, direction, rays, profile=profile, x_ray=x_ray)
     if as_json:
         answer = log.to_json()
         print_json(answer | explain_expected(log, expect).to_json() if expect else answer)
@@ -127,4 +130,6 @@ def _print(log: RayLog) -> None:
     else:
         print_line("miss")
     print_line(result.formula)
-    print_line(", ".join(f"{counter.name.lower()} {count}" for counter, count in log.counters.items() if count))
+    print_line(", ".join(f"{counter.key} {count}" for counter, count in log.counters.items() if count))
+    if log.x_ray_counters:
+        print_line("x-ray: " + ", ".join(f"{counter.key} {log.x_ray_count(counter)}" for counter in X_RAY_COUNTERS))

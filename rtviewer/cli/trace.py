@@ -14,6 +14,7 @@ from rtviewer.cli.options import (
     BEYOND,
     OutputPath,
     build_options,
+    check_mode,
     fits_float32,
     output_options,
     profile_options,
@@ -32,9 +33,9 @@ from rtviewer.cli.output import (
     progress_bar,
     seconds_text,
 )
+from rtviewer.dxr.counters import X_RAY_COUNTERS, Counter
 from rtviewer.dxr.flags import BuildFlag, format_flags
 from rtviewer.dxr.profile import Profile
-from rtviewer.dxr.verdicts import Counter
 
 if TYPE_CHECKING:
     from rtviewer.session.image import ImageBuffer
@@ -46,28 +47,46 @@ if TYPE_CHECKING:
 @ray_options
 @view_options
 @build_options
-@click.option("--mode", default="shaded", show_default=True, metavar="MODE", help="Image mode; a wrong one lists all.")
-@click.option("--palette", default="viridis", show_default=True, metavar="NAME", help="Palette of heat maps.")
+@click.option("--mode", default="shaded", show_default=True, metavar="MODE", help="Image mode; --modes lists all.")
+@click.option(
+    "--modes",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda *call: list_modes(*call),
+    help="List image modes and counters with their units and rules, and exit.",
+)
+@click.option("--x-ray", is_flag=True, help="Also count what lies along the whole ray, behind the first hit.")
+@click.option(
+    "--palette",
+    default="viridis",
+    show_default=True,
+    metavar="NAME",
+    help="Palette of numbers: viridis, plasma, magma, inferno, turbo or grey.",
+)
 @click.option("--range", "limits", metavar="LOW,HIGH", help="Values, or percentiles as 1%,99%.  [default: automatic]")
-@click.option("-o", "--output", type=OutputPath(), help="Image to write: .png, or float .exr.")
+@click.option("-o", "--output", type=OutputPath(), help="Image to write: .png, float .exr, or .npz as --hits.")
+@click.option("--legend", is_flag=True, help="Draw the legend below a .png.")
 @click.option("--hits", type=OutputPath(".npz"), help="Write hits and counters of every pixel as .npz.")
 @output_options
 @profile_options
 def command(
     source: str, files: dict[str, Any], ray: dict[str, Any], size: tuple[int, int], camera: str | None,
-    build_flags: BuildFlag, tlas_build_flags: BuildFlag, mode: str, palette: str, limits: str | None,
-    output: Path | None, hits: Path | None, as_json: bool, profile: Profile,
+    build_flags: BuildFlag, tlas_build_flags: BuildFlag, mode: str, x_ray: bool, palette: str, limits: str | None,
+    legend: bool, output: Path | None, hits: Path | None, as_json: bool, profile: Profile,
 ) -> None:  # fmt: skip
     """Trace an image through a scene's camera; print what was hit and what it cost."""
-    from rtviewer.io.image_file import image_suffix, write_hits
+    from rtviewer.io.image_file import write_hits
     from rtviewer.session.document import scene_rays
     from rtviewer.session.image import trace_image
     from rtviewer.session.opening import load_document
+    from rtviewer.session.picture_file import check_picture_path, hit_arrays, save_picture
     from rtviewer.session.state import BuildSettings
+    from rtviewer.shade.modes import MODES
 
     settings = image_settings(mode, palette, limits)
     if output is not None:
-        image_suffix(output)  # before the work, not after
+        check_picture_path(output)  # before the work, not after
     with progress_bar() as progress:
         document = load_document(
             source, BuildSettings(build_flags, tlas_build_flags), progress, profile=profile, **files
@@ -76,10 +95,10 @@ def command(
         scene = document.scene
         buffer = trace_image(
             document.world, view_camera(scene, camera), size, scene_rays(scene, **ray),
-            counters=True, progress=progress, profile=profile,
+            counters=True, x_ray=x_ray or MODES[settings.mode].is_x_ray, progress=progress, profile=profile,
         )  # fmt: skip
     if output is not None:
-        write_image(output, buffer, settings)
+        save_picture(output, buffer, settings, legend=legend)
     if hits is not None:
         write_hits(hits, hit_arrays(buffer))
     summary = trace_summary(buffer)
@@ -92,14 +111,24 @@ def command(
             print_line(f"wrote {path}")
 
 
+def list_modes(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Print the table of modes, kind by kind, and end."""
+    from rtviewer.shade.modes import KIND_WORDS, MODES
+
+    if not wanted or context.resilient_parsing:
+        return
+    for kind, words in KIND_WORDS.items():
+        rows = [(mode.name, mode.unit, mode.tooltip) for mode in MODES.values() if mode.kind == kind]
+        print_table(words, ("mode", "unit", "what it shows"), rows, left=3)
+    context.exit()
+
+
 def image_settings(mode: str, palette: str, limits: str | None) -> ImageSettings:
     """Mode, palette and range from their texts; click.UsageError when one of them is wrong."""
     from rtviewer.session.state import ImageSettings, RangeKind
-    from rtviewer.shade.modes import MODES
     from rtviewer.shade.palettes import PALETTES
 
-    if mode not in MODES:
-        raise click.UsageError(f"there is no mode {mode!r}: use one of {', '.join(MODES)}")
+    check_mode(mode)
     if palette not in PALETTES:
         raise click.UsageError(f"there is no palette {palette!r}: use one of {', '.join(PALETTES)}")
     if limits is None:
@@ -117,38 +146,11 @@ def image_settings(mode: str, palette: str, limits: str | None) -> ImageSettings
     return ImageSettings(mode, palette, kind, low, high)
 
 
-def write_image(path: Path, buffer: ImageBuffer, settings: ImageSettings) -> None:
-    """PNG as the window shows it. EXR: channel Y with the numbers of a mode that has some, else linear R, G, B."""
-    from rtviewer.io.image_file import image_suffix, write_exr, write_png
-    from rtviewer.session.image import shade_image
-    from rtviewer.shade.modes import MODES
-
-    mode = MODES[settings.mode]
-    if image_suffix(path) == ".png":
-        write_png(path, shade_image(buffer, settings).rgba)
-    elif mode.values is not None:
-        write_exr(path, {"Y": mode.values(buffer.picture()).astype(np.float32)})
-    else:
-        encoded = shade_image(buffer, settings).rgba[..., :3].astype(np.float32) / 255
-        linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4).astype(np.float32)
-        write_exr(path, {name: linear[..., channel] for channel, name in enumerate("RGB")})
-
-
-def hit_arrays(buffer: ImageBuffer) -> dict[str, NDArray[Any]]:
-    """The arrays of ``--hits``: (height, width), barycentrics (height, width, 2), one more per counter."""
-    names = ("hit", "t", "instance_index", "instance_id", "geometry_index", "primitive_index", "hit_kind")
-    arrays: dict[str, NDArray[Any]] = {name: getattr(buffer, name) for name in names}
-    arrays["barycentrics"] = buffer.attributes
-    if buffer.counters is not None:
-        arrays |= {counter.name.lower(): buffer.counter(counter) for counter in Counter}
-    return arrays
-
-
 def trace_summary(buffer: ImageBuffer) -> dict[str, Any]:
     """What ``trace --json`` prints. ``seconds``: wall time of tracing, without loading and building."""
     rays = buffer.width * buffer.height
     hit_count = int(np.count_nonzero(buffer.hit))
-    return {
+    summary: dict[str, Any] = {
         "size": [buffer.width, buffer.height],
         "ray_flags": format_flags(buffer.rays.ray_flags),
         "mask": buffer.rays.mask,
@@ -158,8 +160,11 @@ def trace_summary(buffer: ImageBuffer) -> dict[str, Any]:
         "hits": hit_count,
         "misses": rays - hit_count,
         "seconds": buffer.seconds,
-        "counters": {counter.name.lower(): _distribution(buffer.counter(counter)) for counter in Counter},
+        "counters": {counter.key: _distribution(buffer.counter(counter)) for counter in Counter},
     }
+    if buffer.x_ray is not None:
+        summary["counters"] |= {x.key: _distribution(buffer.x_ray_counter(x)) for x in X_RAY_COUNTERS}
+    return summary
 
 
 def _distribution(values: NDArray[np.int32]) -> dict[str, Any]:

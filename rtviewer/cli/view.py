@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rtviewer.cli.options import PIXEL, ExpectedType, Number, profile_options
+from rtviewer.cli.options import PIXEL, ExpectedType, Number, check_mode, profile_options
 from rtviewer.dxr.profile import Profile
 from rtviewer.errors import RtviewerError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @click.argument("file", metavar="[FILE]", required=False, type=click.Path())
 @click.option("--screenshot", type=click.Path(path_type=Path), help="Draw the window once to this PNG and exit.")
 @click.option("--panes", metavar="NAME,NAME", help="Panes to show, separated by commas.  [default: the usual layout]")
+@click.option("--mode", metavar="MODE", help="Image mode; `rtviewer trace --modes` lists all.  [default: shaded]")
 @click.option("--pixel", type=PIXEL, help="With --screenshot: log the ray of this pixel of a 960x540 picture.")
 @click.option("--step", type=Number(0, 2**31 - 1), metavar="EVENT", help="With --screenshot: stand on this event.")
 @click.option("--expect", type=ExpectedType(), help="With --screenshot: say what became of this instance or primitive.")
@@ -37,12 +38,15 @@ if TYPE_CHECKING:
 )
 @profile_options
 def command(
-    file: str | None, screenshot: Path | None, panes: str | None, blas: tuple[str, ...], base_address: int | None,
-    profile: Profile, pixel: tuple[int, int] | None, step: int | None, expect: Expected | None,
+    file: str | None, screenshot: Path | None, panes: str | None, mode: str | None,
+    blas: tuple[str, ...], base_address: int | None, profile: Profile,
+    pixel: tuple[int, int] | None, step: int | None, expect: Expected | None,
 ) -> int:  # fmt: skip
     """Open the window on FILE; with --screenshot, draw it to a file and exit."""
     if screenshot is not None and screenshot.suffix.lower() != ".png":
         raise click.UsageError(f"--screenshot writes PNG: {screenshot} should end in .png")
+    if mode is not None:
+        check_mode(mode)
     if file is None and (blas or base_address is not None):
         raise click.UsageError("--blas and --base-address go with a FILE")
     if screenshot is None and (pixel, step, expect) != (None, None, None):
@@ -60,6 +64,6 @@ def command(
     bottom_levels = [BottomLevelFile.parse(text) for text in blas]
     code: int = run(
         file, screenshot=screenshot, panes=names, profile=profile, bottom_levels=bottom_levels,
-        base_address=base_address, pixel=pixel, step=step, expected=expect,
+        base_address=base_address, mode=mode or "", pixel=pixel, step=step, expected=expect,
     )  # fmt: skip
     return code

@@ -6,12 +6,16 @@ are written by the compiled walk, so they never change meaning; new ones are app
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, unique
 from typing import NamedTuple
 
 import numpy as np
 
+from rtviewer.dxr.counters import COUNTER_MEANINGS as COUNTER_MEANINGS
+from rtviewer.dxr.counters import Counter as Counter
 
+
+@unique
 class EventKind(IntEnum):
     """What happened at one step of the walk."""
 
@@ -24,6 +28,7 @@ class EventKind(IntEnum):
     """An intersection program reported a hit; the verdict says what became of it."""
 
 
+@unique
 class Verdict(IntEnum):
     NONE = 0
     """The event is no candidate, or a node or an instance that was entered."""
@@ -59,6 +64,8 @@ class Verdict(IntEnum):
     """The candidate's hit-group record is outside the table or of the other kind: an error that ends the ray."""
     RETURNED_TO_CALLER = 26
     """An inline query's candidate: Proceed() returns true."""
+    SURFACE_PASSED = 27
+    """A hit that would be committed were nothing nearer; an x-ray counts it and goes on."""
 
 
 ANY_HIT_RAN = frozenset(
@@ -107,52 +114,40 @@ VERDICTS: dict[Verdict, VerdictMeaning] = {
     Verdict.ANY_HIT_ACCEPTED_FIRST_HIT_ENDED_SEARCH: VerdictMeaning(
         "any-hit accepted, first hit ended the search", "ACC-1", "accepted"
     ),
+    Verdict.SURFACE_PASSED: VerdictMeaning("surface, the x-ray goes on", "TRAV-1", "accepted"),
     Verdict.BOX_MISSED: VerdictMeaning("box missed", "TRI-7", "missed"),
     Verdict.BOX_BEYOND_CURRENT_END: VerdictMeaning("box beyond the current end", "TRI-7", "interval"),
     Verdict.EMPTY_STRUCTURE: VerdictMeaning("bottom-level structure is empty", "BLD-11", "excluded"),
 }
 
 
-class Counter(IntEnum):
-    """Per-ray counters: column numbers of the counter array. Each is defined once, here."""
+REASONS: dict[Verdict, Counter] = {
+    Verdict.MASK_EXCLUDED: Counter.INSTANCES_MASK_EXCLUDED,
+    Verdict.INACTIVE_INSTANCE: Counter.INSTANCES_UNUSABLE,
+    Verdict.EMPTY_STRUCTURE: Counter.INSTANCES_UNUSABLE,
+    Verdict.SINGULAR_TRANSFORM: Counter.INSTANCES_UNUSABLE,
+    Verdict.OBJECT_RAY_NOT_FINITE: Counter.INSTANCES_UNUSABLE,
+    Verdict.BACK_FACE_CULLED: Counter.REJECTED_BACK_FACE,
+    Verdict.FRONT_FACE_CULLED: Counter.REJECTED_FRONT_FACE,
+    Verdict.AT_OR_BEFORE_T_MIN: Counter.REJECTED_BEFORE_T_MIN,
+    Verdict.AT_OR_BEYOND_CURRENT_END: Counter.REJECTED_BEYOND_END,
+    Verdict.TIE_LOST: Counter.REJECTED_TIE_LOST,
+    Verdict.NOTHING_REPORTED: Counter.REJECTED_NOTHING_REPORTED,
+    Verdict.ANY_HIT_IGNORED: Counter.REJECTED_ANY_HIT_IGNORED,
+}
+"""The counter of each verdict that takes something away, alike for instances and candidates; ``INSTANCE_REASONS`` and
+``CANDIDATE_REASONS`` add those that differ."""
 
-    TLAS_NODES_VISITED = 0
-    BLAS_NODES_VISITED = 1
-    BOX_TESTS = 2
-    BOX_HITS = 3
-    INSTANCES_ENTERED = 4
-    INSTANCES_REJECTED = 5
-    TRIANGLE_TESTS = 6
-    TRIANGLE_HITS = 7
-    PROCEDURAL_TESTS = 8
-    PROCEDURAL_REPORTS = 9
-    ANY_HIT_CALLS = 10
-    COMMITS = 11
-    REJECTED_CULLED = 12
-    REJECTED_MISSED = 13
-    REJECTED_FACING = 14
-    REJECTED_INTERVAL = 15
-    STACK_HIGH_WATER = 16
+INSTANCE_REASONS: dict[Verdict, Counter] = REASONS | {
+    Verdict.TRIANGLES_SKIPPED: Counter.INSTANCES_TYPE_SKIPPED,
+    Verdict.PROCEDURALS_SKIPPED: Counter.INSTANCES_TYPE_SKIPPED,
+    Verdict.CULLED_OPAQUE: Counter.INSTANCES_OPACITY_CULLED,
+    Verdict.CULLED_NON_OPAQUE: Counter.INSTANCES_OPACITY_CULLED,
+}
 
-
-COUNTER_MEANINGS: dict[Counter, str] = {
-    Counter.TLAS_NODES_VISITED: "top-level nodes whose children were tested",
-    Counter.BLAS_NODES_VISITED: "bottom-level nodes whose children were tested",
-    Counter.BOX_TESTS: "child boxes tested, one per occupied child of a visited node",
-    Counter.BOX_HITS: "child boxes that the ray meets inside its current interval",
-    Counter.INSTANCES_ENTERED: "instances whose bottom-level structure was walked",
-    Counter.INSTANCES_REJECTED: "instances reached but not entered (mask, type skip, opacity cull, inactive, singular)",
-    Counter.TRIANGLE_TESTS: "triangles tested",
-    Counter.TRIANGLE_HITS: "triangles that the ray's line meets, before facing and interval",
-    Counter.PROCEDURAL_TESTS: "procedural boxes tested",
-    Counter.PROCEDURAL_REPORTS: "hits reported by intersection programs",
-    Counter.ANY_HIT_CALLS: "any-hit invocations",
-    Counter.COMMITS: "hits committed",
-    Counter.REJECTED_CULLED: "candidates culled by opacity inside an entered instance",
-    Counter.REJECTED_MISSED: "candidates that the ray's line misses",
-    Counter.REJECTED_FACING: "triangle hits culled by facing",
-    Counter.REJECTED_INTERVAL: "hits outside the current interval, or ties lost",
-    Counter.STACK_HIGH_WATER: "most entries on the traversal stack at one time",
+CANDIDATE_REASONS: dict[Verdict, Counter] = REASONS | {
+    Verdict.CULLED_OPAQUE: Counter.REJECTED_OPAQUE,
+    Verdict.CULLED_NON_OPAQUE: Counter.REJECTED_NON_OPAQUE,
 }
 
 EVENT = np.dtype(

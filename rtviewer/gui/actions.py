@@ -24,7 +24,8 @@ from rtviewer.gui.theme import Appearance, Theme
 
 @dataclass(frozen=True)
 class ActionSpec:
-    """``shortcut`` as QKeySequence text; ``checkable``: shows a field of the view settings of that name."""
+    """``shortcut`` as QKeySequence text; ``checkable``: shows whether something is on, such as a field of the view
+    settings of that name."""
 
     id: str
     text: str
@@ -40,7 +41,12 @@ ACTIONS: tuple[ActionSpec, ...] = (
     ActionSpec("close", "Close scene", "Ctrl+W", "", "File", "Close the scene"),
     ActionSpec("reload", "Reload", "Ctrl+R", "mdi6.reload", "File", "Read the file again"),
     ActionSpec(
-        "save_image", "Save image…", "Ctrl+S", "mdi6.content-save-outline", "File", "Save the traced picture as PNG"
+        "save_image",
+        "Save image…",
+        "Ctrl+S",
+        "mdi6.content-save-outline",
+        "File",
+        "Save the traced picture: PNG with its legend, EXR, or NPZ of hits and counters",
     ),
     ActionSpec("quit", "Quit", "Ctrl+Q", "", "File", "Close the window"),
     ActionSpec("show_geometry", "Geometry", "N", "mdi6.cube-outline", "View", "Draw the geometry", True),
@@ -80,8 +86,32 @@ ACTIONS: tuple[ActionSpec, ...] = (
         "Image",
         "Fix the range at what the picture holds",
     ),
+    ActionSpec(
+        "auto_range", "Automatic range", "Shift+C", "mdi6.restore", "Image", "Spread the palette over all values again"
+    ),
+    ActionSpec(
+        "show_histogram",
+        "Histogram",
+        "G",
+        "mdi6.chart-histogram",
+        "Image",
+        "Show the spread of a heat map's values, with limits to drag",
+        True,
+    ),
+    ActionSpec(
+        "x_ray",
+        "X-ray",
+        "X",
+        "mdi6.layers-search-outline",
+        "Image",
+        "Count the surfaces along every ray, behind the first hit too; again for what was shown before",
+        True,
+    ),
+    ActionSpec("next_mode", "Next mode", "]", "", "Image", "Show the next image mode"),
+    ActionSpec("previous_mode", "Previous mode", "[", "", "Image", "Show the previous image mode"),
+    ActionSpec("next_palette", "Next palette", "P", "", "Image", "Colour numbers with the next palette"),
     ActionSpec("whole_image", "Whole image", "Home", "mdi6.aspect-ratio", "Image", "Zoom the trace view out"),
-    ActionSpec("log_play", "Play", "P", "mdi6.play-pause", "Ray", "Play the ray log from where it stands, or pause"),
+    ActionSpec("log_play", "Play", "Ctrl+P", "mdi6.play-pause", "Ray", "Play the ray log from where it is, or pause"),
     ActionSpec("log_step", "Step", ".", "mdi6.step-forward", "Ray", "Go to the next event shown"),
     ActionSpec("log_back", "Step back", ",", "mdi6.step-backward", "Ray", "Go to the event before"),
     ActionSpec("log_first", "First event", "Ctrl+,", "mdi6.skip-previous", "Ray", "Go to the first event shown"),
@@ -94,7 +124,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
     ActionSpec("log_previous_commit", "Previous commit", "Shift+T", "", "Ray", "Go to the commit before"),
     ActionSpec("log_next", "Jump", "L", "mdi6.chevron-right", "Ray", "Go to the next event of the kind chosen"),
     ActionSpec("log_previous", "Jump back", "Shift+L", "mdi6.chevron-left", "Ray", "Go to the one of that kind before"),
-    ActionSpec("log_whole", "Whole log", "G", "mdi6.ray-start-end", "Ray", "Show the whole ray again, at no event"),
+    ActionSpec("log_whole", "Whole log", "Ctrl+L", "mdi6.ray-start-end", "Ray", "Show the whole ray again"),
     ActionSpec("copy_log", "Copy log", "Ctrl+Shift+C", "mdi6.content-copy", "Ray", "Copy the shown events as text"),
     ActionSpec(
         "why_not",

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from rtviewer.io.bottom_level_files import BottomLevelFile
     from rtviewer.session.state import Expected
 
-WARM_UP_DELAY_MS = 0
-"""Jobs start in the event loop's first free turn, when the window is on the screen."""
-
 
 def boot(*, check_gl: bool = False) -> QApplication:
     """The application object, with GL ready to be used. ``check_gl``: ask GL for an error after every call (tests)."""
@@ -142,6 +139,7 @@ def run(
     bottom_levels: Sequence[BottomLevelFile] = (),
     base_address: int | None = None,
     settings_folder: Path | None = None,
+    mode: str = "",
     pixel: tuple[int, int] | None = None,
     step: int | None = None,
     expected: Expected | None = None,
@@ -149,15 +147,16 @@ def run(
     """Open the window, on ``path`` if given; returns the exit code. With ``screenshot``, draw it once to that file.
 
     ``panes``: names of docks to bring to the front; ``profile``: what rules are checked against; ``bottom_levels``,
-    ``base_address``: see ``Session.open``; ``pixel``, ``step``, ``expected``: see ``Screenshot``.
-    Raises RtviewerError without a display, for a name that no dock has and
-    for a picture that could not be made; CancelledError after the window was closed by SIGINT.
+    ``base_address``: see ``Session.open``; ``mode``: of the image, empty for the usual one;
+    ``pixel``, ``step``, ``expected``: see ``Screenshot``.
+
+    Raises RtviewerError without a display, for a name that no dock has and for a picture that could not be made;
+    CancelledError after the window was closed by SIGINT.
     """
     if problem := display_problem():
         raise RtviewerError(f"no display: {problem}; `xvfb-run -a rtviewer view ...` draws on a virtual screen")
     application = boot()
-    from PySide6.QtCore import QTimer
-
+    from rtviewer.gui.first_paint import FirstPaint
     from rtviewer.gui.interrupt import Interrupt
 
     shot_folder = None
@@ -166,6 +165,8 @@ def run(
         settings_folder = Path(shot_folder.name)
     window = make_window(open_settings(settings_folder))
     window.session.set_profile(profile)
+    if mode:
+        window.session.set_image_mode(mode)
     window.show_panes(panes)
     install_exception_hooks(window)
     shot = None
@@ -185,7 +186,7 @@ def run(
         if shot is not None:
             shot.start()
 
-    QTimer.singleShot(WARM_UP_DELAY_MS, window, start)
+    FirstPaint(window, start)
     with Interrupt() as interrupt:
         code = application.exec()
     if shot_folder is not None:

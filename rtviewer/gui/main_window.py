@@ -51,6 +51,7 @@ from rtviewer.session.commands import Session
 from rtviewer.session.document import World
 from rtviewer.session.events import BlobChanged, DocumentChanged, JobEnded, Refused
 from rtviewer.session.jobs import Lane
+from rtviewer.session.picture_file import PICTURE_SUFFIXES
 from rtviewer.session.state import State
 
 LAYOUT_VERSION = 2
@@ -182,6 +183,12 @@ class MainWindow(QMainWindow):
             "world": lambda: self.session.set_scope(-1),
             "clear_ray": self.session.clear_pick,
             "fit_range": self.trace_view.fit_range,
+            "auto_range": self.trace_view.automatic_range,
+            "show_histogram": lambda on: view(show_histogram=on),
+            "x_ray": lambda _: self.session.toggle_x_ray(),
+            "next_mode": lambda: self.session.step_image_mode(1),
+            "previous_mode": lambda: self.session.step_image_mode(-1),
+            "next_palette": lambda: self.session.step_palette(1),
             "whole_image": self.trace_view.show_whole,
             "rebuild": self.session.rebuild,
             "reset_layout": self.reset_layout,
@@ -237,7 +244,8 @@ class MainWindow(QMainWindow):
     # State
 
     def _show_view(self, state: State) -> None:
-        for name in ("show_geometry", "show_wireframe", "show_boxes", "show_instance_boxes", "show_rays"):
+        names = ("geometry", "wireframe", "boxes", "instance_boxes", "rays", "histogram")
+        for name in (f"show_{name}" for name in names):
             action = self.actions_[name]
             if action.isChecked() != getattr(state.view, name):
                 action.setChecked(getattr(state.view, name))
@@ -349,18 +357,18 @@ class MainWindow(QMainWindow):
         if self.trace_view.shown is None:
             self.status.say("There is no picture to save yet")
             return
-        name, _ = QFileDialog.getSaveFileName(self, "Save image", "trace.png", "PNG (*.png)")
+        filters = {"PNG with its legend (*.png)": True, "PNG, the picture alone (*.png)": False}
+        filters |= {f"{text} (*{suffix})": True for suffix, text in PICTURE_SUFFIXES.items() if suffix != ".png"}
+        name, chosen = QFileDialog.getSaveFileName(self, "Save image", "trace.png", ";;".join(filters))
         if name:
-            self.save_image(Path(name))
+            self.save_image(Path(name), legend=filters.get(chosen, True))
 
-    def save_image(self, path: Path) -> None:
-        """Write the picture shown."""
-        from rtviewer.io.image_file import write_png
-
-        shaded = self.trace_view.shown
-        if shaded is not None:
-            write_png(path, shaded.rgba)
-            self.status.say(f"Saved {path}")
+    def save_image(self, path: Path, *, legend: bool = True) -> None:
+        """Write the picture shown; its suffix says how."""
+        try:
+            self.session.save_image(path, legend=legend)
+        except RtviewerError as error:
+            self.show_error(error)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if any(url.isLocalFile() for url in event.mimeData().urls()):

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtviewer.errors import FileFormatError, RtviewerError
-
-IMAGE_SUFFIXES = (".png", ".exr")
+from rtviewer.errors import RtviewerError
 
 
 @contextmanager
@@ -39,15 +37,6 @@ def replaced(path: Path) -> Iterator[Path]:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
-
-
-def image_suffix(path: Path) -> str:
-    """The suffix of an image to be written. Raises FileFormatError when it is neither .png nor .exr."""
-    suffix = path.suffix.lower()
-    if suffix not in IMAGE_SUFFIXES:
-        expected = " or ".join(IMAGE_SUFFIXES)
-        raise FileFormatError(path, "unknown kind of image", field="suffix", expected=expected, found=suffix or "none")
-    return suffix
 
 
 def write_png(path: Path, rgba: NDArray[np.uint8]) -> None:

@@ -32,8 +32,12 @@ def _cache_folder() -> Path:
 CACHE_FOLDER = _cache_folder()
 numba.config.CACHE_DIR = str(CACHE_FOLDER)
 
-jit = partial(numba.njit, nogil=True, cache=True, error_model="numpy")
-"""The one decorator of kernels: releases the GIL, keeps machine code on disk, divides by zero as IEEE says."""
+jit = partial(numba.njit, nogil=True, cache=True, error_model="numpy", forceinline=False)
+"""The one decorator of kernels: releases the GIL, keeps machine code on disk, divides by zero as IEEE says.
+``forceinline`` has to be said, because a function that says nothing takes it from its caller."""
+
+inline_jit = partial(jit, forceinline=True)
+"""For the small pieces of hot loops: machine code goes into the caller, since a call costs as much as a box test."""
 
 
 def warm_up(progress: Callable[[float, str], None] | None = None) -> None:

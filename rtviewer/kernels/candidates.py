@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from rtviewer.kernels import jit
+from rtviewer.kernels import inline_jit, jit
 from rtviewer.kernels.constants import (
     BACK_FACE,
+    BOX_PACK_IDS,
     BOX_PACK_SIZE,
     COUNT_ANY_HIT_CALLS,
     COUNT_COMMITS,
@@ -16,6 +17,7 @@ from rtviewer.kernels.constants import (
     COUNT_REJECTED_FACING,
     COUNT_REJECTED_INTERVAL,
     COUNT_REJECTED_MISSED,
+    COUNT_REJECTED_NOTHING_REPORTED,
     COUNT_TRIANGLE_HITS,
     COUNT_TRIANGLE_TESTS,
     EVENT_CANDIDATE,
@@ -28,6 +30,7 @@ from rtviewer.kernels.constants import (
     OPACITY_CULLED_OPAQUE,
     OPACITY_NON_OPAQUE,
     OPACITY_OPAQUE,
+    PACK_IDS,
     PRIMITIVE_BITS,
     PROGRAM_ABSENT,
     PROGRAM_BOX,
@@ -55,23 +58,39 @@ from rtviewer.kernels.constants import (
     VERDICT_NONE,
     VERDICT_NOTHING_REPORTED,
     VERDICT_RETURNED_TO_CALLER,
+    VERDICT_SURFACE_PASSED,
     VERDICT_TIE_LOST,
 )
 from rtviewer.kernels.culling import hit_kind, is_facing_culled
-from rtviewer.kernels.events import add_event, count, set_verdict
+from rtviewer.kernels.events import CANDIDATE_REASON_OF, add_event, count, count_reason, set_verdict
 from rtviewer.kernels.hit_groups import any_hit_program, intersection_program, next_decision, record_of
-from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, store_f32, store_i32, store_i64
+from rtviewer.kernels.memory import (
+    load_f32,
+    load_f64,
+    load_i32,
+    load_i64,
+    load_u32,
+    store_f32,
+    store_i32,
+    store_i64,
+)
 from rtviewer.kernels.programs import (
     ACCEPT_HIT_AND_END_SEARCH,
     IGNORE_HIT,
     any_hit,
     sphere_roots,
 )
-from rtviewer.kernels.ray_box import box_interval
+from rtviewer.kernels.ray_box import WIDEN, box_interval
 from rtviewer.kernels.ray_triangle import covers, edge_functions
 from rtviewer.kernels.state import (
     ATTRIBUTE_0,
     ATTRIBUTE_1,
+    BLAS,
+    BLAS_GEOMETRIES,
+    BLAS_GEOMETRY_COUNT,
+    BLAS_INDICES,
+    BLAS_VERTICES,
+    EDGES,
     ENDED,
     FAULT,
     HIT_GEOMETRY,
@@ -83,23 +102,30 @@ from rtviewer.kernels.state import (
     HIT_WAS_OPAQUE,
     INSTANCE,
     INSTANCE_FLAGS,
+    KZ,
     OBJECT_DIRECTION,
     OBJECT_ORIGIN,
     OPACITY_OF_NON_OPAQUE,
     OPACITY_OF_OPAQUE,
     PACK,
+    PACK_FOUND,
     RAY_FLAGS,
     REPORT_T,
     SHEAR,
     SHEAR_SCALE,
+    SLAB_BOTTOM,
+    STACK_PLACES,
     T_CURRENT,
     T_MAX,
     T_MIN,
+    WORLD,
+    WORLD_RECORD_COUNT,
+    X_RAY,
 )
-from rtviewer.kernels.vector import lowest_bit, triangles
+from rtviewer.kernels.vector import box_pack, lowest_bit
 
 
-@jit
+@inline_jit
 def find_geometry(geometries, geometry_count, number):
     """Index of the geometry that holds a primitive number: the last whose first primitive is not above it."""
     low, high = 0, geometry_count - 1
@@ -112,7 +138,7 @@ def find_geometry(geometries, geometry_count, number):
     return low
 
 
-@jit
+@inline_jit
 def first_of_geometry(geometries, geometry):
     return np.int64(load_u32(geometries + geometry * GEOMETRY_SIZE + GEOMETRY_FIRST_PRIMITIVE))
 
@@ -132,7 +158,7 @@ def wins_tie(is_triangle, number, walk):
     return instance < hit_instance or (instance == hit_instance and number <= hit_number)
 
 
-@jit
+@inline_jit
 def outside_interval(is_triangle, t, walk):
     """RAY-6 but for a triangle exactly at the current end of a committed hit, which a tie may still decide."""
     t_min, end = load_f32(walk + T_MIN), load_f32(walk + T_CURRENT)
@@ -147,7 +173,7 @@ def outside_interval(is_triangle, t, walk):
     return VERDICT_NONE if t <= end else VERDICT_AT_OR_BEYOND_CURRENT_END
 
 
-@jit
+@inline_jit
 def tie_verdict(is_triangle, t, opacity, number, walk):
     """What a t equal to the committed one becomes: DET-5 between opaque hits, RAY-6 literally with any-hit involved."""
     if t != load_f32(walk + T_CURRENT) or load_i64(walk + HIT_INSTANCE) < 0:
@@ -193,7 +219,20 @@ def offer(is_triangle, t, kind, attribute_0, attribute_1, opacity, number, geome
         if action == ACCEPT_HIT_AND_END_SEARCH:
             verdict = VERDICT_ANY_HIT_ENDED_SEARCH
             store_i64(walk + ENDED, np.int64(1))
+    return commit(
+        is_triangle, t, kind, attribute_0, attribute_1, opacity, number, geometry, primitive, verdict, walk, counters
+    )
+
+
+@inline_jit
+def commit(
+    is_triangle, t, kind, attribute_0, attribute_1, opacity, number, geometry, primitive, verdict, walk, counters
+):
+    """The candidate becomes the hit (TRAV-1); returns the verdict, which RF-2 may change."""
     count(counters, COUNT_COMMITS, 1)
+    if load_i64(walk + RAY_FLAGS) & X_RAY:
+        store_i64(walk + ENDED, np.int64(0))  # not even an any-hit program ends an x-ray
+        return VERDICT_SURFACE_PASSED
     store_i64(walk + HIT_INSTANCE, load_i64(walk + INSTANCE))
     store_i64(walk + HIT_GEOMETRY, np.int64(geometry))
     store_i64(walk + HIT_PRIMITIVE, np.int64(primitive))
@@ -211,12 +250,11 @@ def offer(is_triangle, t, kind, attribute_0, attribute_1, opacity, number, geome
 
 
 @jit
-def log_candidate(
-    log, event, verdict, kind, place, geometries, geometry_count, number, size, t, t_exit, end, u, v, w, walk
-):
+def log_candidate(log, event, verdict, kind, geometries, geometry_count, number, size, t, t_exit, end, u, v, w, walk):
     if log is not None:
         geometry = find_geometry(geometries, geometry_count, number)
         primitive = number - first_of_geometry(geometries, geometry)
+        place = load_i64(load_i64(walk + STACK_PLACES) + 8 * size)
         node = place >> 3 if place >= 0 else -1
         lane = place & 7 if place >= 0 else -1
         return add_event(
@@ -227,17 +265,18 @@ def log_candidate(
 
 
 @jit
-def reject_culled(opacity, place, geometries, geometry_count, number, size, walk, counters, log):
+def reject_culled(opacity, geometries, geometry_count, number, size, walk, counters, log):
     """A candidate that opacity culling takes away before its geometry is looked at (CULL-2)."""
     count(counters, COUNT_REJECTED_CULLED, 1)
     verdict = VERDICT_CULLED_NON_OPAQUE if opacity == OPACITY_CULLED_NON_OPAQUE else VERDICT_CULLED_OPAQUE
+    count_reason(counters, CANDIDATE_REASON_OF, verdict)
     log_candidate(
-        log, EVENT_CANDIDATE, verdict, 0, place, geometries, geometry_count, number, size,
+        log, EVENT_CANDIDATE, verdict, 0, geometries, geometry_count, number, size,
         np.nan, np.nan, load_f32(walk + T_CURRENT), np.nan, np.nan, np.nan, walk,
     )  # fmt: skip
 
 
-@jit
+@inline_jit
 def opacity_of(identity, walk):
     """What the walk makes of a pack lane's geometry (OPQ-1 to OPQ-4)."""
     if identity & ID_OPAQUE:
@@ -262,43 +301,76 @@ def fill_pack(ids, indices, vertices, pack):
     return pack
 
 
+@inline_jit
+def axis_offset(kz, step):
+    """Byte offset of an axis in a corner of a pack, ``step`` after ``kz``."""
+    axis = kz + step
+    return np.int64(16 * (axis if axis < 3 else axis - 3))
+
+
 @jit
-def test_triangle_leaf(
-    packs, first, last, indices, vertices, geometries, geometry_count, kz, walk, place, size, counters, log
-):
-    """All triangles of a leaf, in storage order, until the search ends. ``indices`` and ``vertices`` are addresses
-    where packs hold ids only, else 0."""
-    kx = np.int64(16 * (kz + 1 if kz < 2 else 0))
-    ky = np.int64(16 * (kz - 1 if kz > 0 else 2))
+def test_triangle_leaf(packs, first, last, geometries, geometry_count, walk, size, counters, log):
+    """All triangles of a leaf, in storage order, until the search ends."""
+    blas, kz = load_i64(walk + BLAS), load_i64(walk + KZ)
+    indices, vertices = load_i64(blas + BLAS_INDICES), load_i64(blas + BLAS_VERTICES)
     for pack in range(first, last):
         if indices == 0:
             address = packs + pack * TRIANGLE_PACK_SIZE
         else:
             address = fill_pack(packs + pack * INDEXED_PACK_SIZE, indices, vertices, walk + PACK)
-        mask = triangles(address, kx, ky, np.int64(16 * kz), walk + SHEAR)
-        # What float32 rejects is only looked at to count it and to log the failing edge.
-        lanes = mask & np.uint32(15) if counters is None and log is None else mask >> np.uint32(4)
-        while lanes != 0:
-            lane = lowest_bit(lanes)
-            lanes &= lanes - np.uint32(1)
-            test_triangle(address + 4 * lane, kx, ky, kz, geometries, geometry_count, walk, place, size, counters, log)
+        for lane in range(4):
+            if load_i32(address + PACK_IDS + 4 * lane) == UNUSED_LANE:
+                continue
+            test_triangle(address + 4 * lane, kz, geometries, geometry_count, walk, size, counters, log)
             if load_i64(walk + ENDED) != 0:
                 return
 
 
+@inline_jit
+def test_met_triangles(lanes, blas, walk):
+    """Lanes of a pack that the vector test lets through, with what it computed, until the search ends."""
+    geometries, geometry_count = load_i64(blas + BLAS_GEOMETRIES), load_i64(blas + BLAS_GEOMETRY_COUNT)
+    at, kz = load_i64(walk + PACK_FOUND), load_i64(walk + KZ)
+    is_scaled = load_f32(walk + SHEAR + SHEAR_SCALE) != np.float32(1.0)
+    while lanes != 0 and load_i64(walk + ENDED) == 0:
+        lane = lowest_bit(lanes)
+        lanes &= lanes - np.uint32(1)
+        edges = walk + EDGES + 8 * lane
+        u, v, w = load_f64(edges), load_f64(edges + 32), load_f64(edges + 64)
+        # A scaled ray was not tested, and on an edge it has to be decided whose it is.
+        if is_scaled or u == 0.0 or v == 0.0 or w == 0.0:
+            test_triangle(at + 4 * lane, kz, geometries, geometry_count, walk, np.int64(0), None, None)
+            continue
+        identity = np.int64(load_i32(at + 4 * lane + PACK_IDS))
+        opacity = opacity_of(identity, walk)
+        if opacity < OPACITY_CULLED_OPAQUE:
+            number, t, area = identity & PRIMITIVE_BITS, load_f32(walk + EDGES + 128 + 4 * lane), load_f64(edges + 96)
+            meet_triangle(number, opacity, t, v, w, area, kz, geometries, geometry_count, walk, None)
+
+
 @jit
-def test_triangle(at, kx, ky, kz, geometries, geometry_count, walk, place, size, counters, log):
-    """One triangle; ``at`` is the address of its lane's first coordinate, ``kx`` and ``ky`` byte offsets of axes."""
-    identity = np.int64(load_i32(at + 144))
+def used_lanes(ids):
+    """Bit k set where lane k of a pack holds a triangle with an area."""
+    lanes = np.uint32(0)
+    for lane in range(4):
+        if load_i32(ids + 4 * lane) >= 0:
+            lanes |= np.uint32(1 << lane)
+    return lanes
+
+
+@jit
+def test_triangle(at, kz, geometries, geometry_count, walk, size, counters, log):
+    """One triangle; ``at`` is the address of its lane's first coordinate."""
+    identity = np.int64(load_i32(at + PACK_IDS))
     number = identity & PRIMITIVE_BITS
     opacity = opacity_of(identity, walk)
     end = load_f32(walk + T_CURRENT)
     if opacity >= OPACITY_CULLED_OPAQUE:
-        reject_culled(opacity, place, geometries, geometry_count, number, size, walk, counters, log)
+        reject_culled(opacity, geometries, geometry_count, number, size, walk, counters, log)
         return
     count(counters, COUNT_TRIANGLE_TESTS, 1)
     # Steps 1 and 2 of the method: corners relative to the ray, sheared, in float32.
-    shear = walk + SHEAR
+    shear, kx, ky = walk + SHEAR, axis_offset(kz, 1), axis_offset(kz, 2)
     scale = load_f32(shear + SHEAR_SCALE)
     origin_x, origin_y, origin_z = load_f32(shear), load_f32(shear + 4), load_f32(shear + 8)
     shear_x, shear_y, shear_z = load_f32(shear + 12), load_f32(shear + 16), load_f32(shear + 20)
@@ -318,51 +390,78 @@ def test_triangle(at, kx, ky, kz, geometries, geometry_count, walk, place, size,
     if identity < 0 or not covers(u, v, w, det, ax, ay, bx, by, cx, cy):
         count(counters, COUNT_REJECTED_MISSED, 1)
         log_candidate(
-            log, EVENT_CANDIDATE, VERDICT_MISSED, 0, place, geometries, geometry_count, number, size,
+            log, EVENT_CANDIDATE, VERDICT_MISSED, 0, geometries, geometry_count, number, size,
             np.nan, np.nan, end, v / det, w / det, u / det, walk,
         )  # fmt: skip
         return
     count(counters, COUNT_TRIANGLE_HITS, 1)
     az, bz, cz = shear_z * az, shear_z * bz, shear_z * cz
     t = np.float32((((u * np.float64(az) + v * np.float64(bz)) + w * np.float64(cz)) / det) / np.float64(scale))
-    instance_flags = load_i64(walk + INSTANCE_FLAGS)
-    kind = hit_kind((det > 0.0) == (load_f32(walk + OBJECT_DIRECTION + 4 * kz) > np.float32(0.0)), instance_flags)
-    if is_facing_culled(kind, instance_flags, load_i64(walk + RAY_FLAGS)):
-        count(counters, COUNT_REJECTED_FACING, 1)
-        verdict = VERDICT_BACK_FACE_CULLED if kind == BACK_FACE else VERDICT_FRONT_FACE_CULLED
-    else:
-        verdict = offer(
-            True, t, kind, np.float32(v / det), np.float32(w / det), opacity, number, geometries, geometry_count,
-            walk, counters,
-        )  # fmt: skip
+    kind, verdict = meet_triangle(number, opacity, t, v, w, det, kz, geometries, geometry_count, walk, counters)
+    count_reason(counters, CANDIDATE_REASON_OF, verdict)
     log_candidate(
-        log, EVENT_CANDIDATE, verdict, kind, place, geometries, geometry_count, number, size,
+        log, EVENT_CANDIDATE, verdict, kind, geometries, geometry_count, number, size,
         t, np.nan, end, v / det, w / det, u / det, walk,
     )  # fmt: skip
 
 
+@inline_jit
+def meet_triangle(number, opacity, t, v, w, det, kz, geometries, geometry_count, walk, counters):
+    """A triangle that the ray's line belongs to: facing, then what becomes of the candidate: (hit kind, verdict)."""
+    instance_flags = load_i64(walk + INSTANCE_FLAGS)
+    kind = hit_kind((det > 0.0) == (load_f32(walk + OBJECT_DIRECTION + 4 * kz) > np.float32(0.0)), instance_flags)
+    if is_facing_culled(kind, instance_flags, load_i64(walk + RAY_FLAGS)):
+        count(counters, COUNT_REJECTED_FACING, 1)
+        return kind, VERDICT_BACK_FACE_CULLED if kind == BACK_FACE else VERDICT_FRONT_FACE_CULLED
+    attribute_0, attribute_1 = np.float32(v / det), np.float32(w / det)
+    if opacity != OPACITY_OPAQUE or load_i64(load_i64(walk + WORLD) + WORLD_RECORD_COUNT) >= 0:
+        return kind, offer(
+            True, t, kind, attribute_0, attribute_1, opacity, number, geometries, geometry_count, walk, counters
+        )
+    # Opaque and without a table: no shader is asked.
+    verdict = outside_interval(True, t, walk)
+    if verdict == VERDICT_NONE:
+        verdict = tie_verdict(True, t, opacity, number, walk)
+    if verdict != VERDICT_NONE:
+        count(counters, COUNT_REJECTED_INTERVAL, 1)
+        return kind, verdict
+    geometry = find_geometry(geometries, geometry_count, number)
+    primitive = number - first_of_geometry(geometries, geometry)
+    verdict = commit(
+        True, t, kind, attribute_0, attribute_1, opacity, number, geometry, primitive, VERDICT_COMMITTED, walk, counters
+    )
+    return kind, verdict
+
+
 @jit
-def test_box_leaf(packs, first, last, geometries, geometry_count, walk, place, size, counters, log):
+def test_box_leaf(packs, first, last, geometries, geometry_count, walk, size, counters, log):
     """All procedural boxes of a leaf, in storage order, until the search ends."""
     for pack in range(first, last):
         address = packs + pack * BOX_PACK_SIZE
-        for lane in range(4):
-            if load_i32(address + 96 + 4 * lane) == UNUSED_LANE:
+        lanes = np.uint32(15)
+        if counters is None and log is None:
+            # Only counters and log want to hear of boxes that are missed. The ray's own end: see test_box.
+            end = load_f32(walk + T_MAX) * WIDEN
+            lanes = box_pack(address, walk + SLAB_BOTTOM, load_f32(walk + T_MIN), end)
+        while lanes != 0:
+            lane = lowest_bit(lanes)
+            lanes &= lanes - np.uint32(1)
+            if load_i32(address + BOX_PACK_IDS + 4 * lane) == UNUSED_LANE:
                 break
-            test_box(address + 4 * lane, geometries, geometry_count, walk, place, size, counters, log)
+            test_box(address + 4 * lane, geometries, geometry_count, walk, size, counters, log)
             if load_i64(walk + ENDED) != 0:
                 return
 
 
 @jit
-def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
+def test_box(at, geometries, geometry_count, walk, size, counters, log):
     """One procedural box: is the ray's interval in it, then its intersection program (PROC-1 to PROC-8)."""
-    identity = np.int64(load_i32(at + 96))
+    identity = np.int64(load_i32(at + BOX_PACK_IDS))
     number = identity & PRIMITIVE_BITS
     opacity = opacity_of(identity, walk)
     end = load_f32(walk + T_CURRENT)
     if opacity >= OPACITY_CULLED_OPAQUE:
-        reject_culled(opacity, place, geometries, geometry_count, number, size, walk, counters, log)
+        reject_culled(opacity, geometries, geometry_count, number, size, walk, counters, log)
         return
     count(counters, COUNT_PROCEDURAL_TESTS, 1)
     low_x, low_y, low_z = np.float64(load_f32(at)), np.float64(load_f32(at + 16)), np.float64(load_f32(at + 32))
@@ -380,7 +479,7 @@ def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
     if not is_candidate:
         count(counters, COUNT_REJECTED_MISSED, 1)
     event = log_candidate(
-        log, EVENT_CANDIDATE, VERDICT_NOTHING_REPORTED if is_candidate else VERDICT_MISSED, 0, place,
+        log, EVENT_CANDIDATE, VERDICT_NOTHING_REPORTED if is_candidate else VERDICT_MISSED, 0,
         geometries, geometry_count, number, size, entry, leave, end, np.nan, np.nan, np.nan, walk,
     )  # fmt: skip
     if not is_candidate:
@@ -392,6 +491,7 @@ def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
             set_verdict(event, VERDICT_HIT_GROUP_FAULT)
         return
     program = intersection_program(record, walk)
+    count(counters, COUNT_REJECTED_NOTHING_REPORTED, 1)  # taken back when it reports
     if program == PROGRAM_SPHERE or program == PROGRAM_SPHERE_FAR_FIRST:
         found, near, far = sphere_roots(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy, dz)
         if not found:
@@ -405,8 +505,10 @@ def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
         second, second_kind, always = np.float32(leave), 32 + exit_axis, False
     elif program == PROGRAM_QUERY:  # the caller is the intersection program
         decided, first = next_decision(walk)
-        if not decided and log is not None and event != 0:
-            set_verdict(event, VERDICT_RETURNED_TO_CALLER)
+        if not decided:
+            count(counters, COUNT_REJECTED_NOTHING_REPORTED, -1)
+            if log is not None and event != 0:
+                set_verdict(event, VERDICT_RETURNED_TO_CALLER)
         if not decided or np.isnan(first):
             return
         first_kind, second, second_kind, always = 0, np.float32(np.nan), -1, False
@@ -417,6 +519,7 @@ def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
         return
     primitive = number - first_of_geometry(geometries, geometry)
     attribute = np.float32(primitive) + np.float32(0.25)
+    count(counters, COUNT_REJECTED_NOTHING_REPORTED, -1)
     any_accepted = False
     for step in range(2):
         t, kind = (first, first_kind) if step == 0 else (second, second_kind)
@@ -427,14 +530,15 @@ def test_box(at, geometries, geometry_count, walk, place, size, counters, log):
         verdict = offer(
             False, t, kind, attribute, np.float32(kind), opacity, number, geometries, geometry_count, walk, counters
         )
+        count_reason(counters, CANDIDATE_REASON_OF, verdict)
         log_candidate(
-            log, EVENT_REPORT, verdict, kind, place, geometries, geometry_count, number, size,
+            log, EVENT_REPORT, verdict, kind, geometries, geometry_count, number, size,
             t, np.nan, before, attribute, np.float32(kind), np.nan, walk,
         )  # fmt: skip
         ended = load_i64(walk + ENDED) != 0
         accepted = verdict == VERDICT_COMMITTED or verdict == VERDICT_ANY_HIT_ACCEPTED or ended
         if log is not None and event != 0 and (accepted or not any_accepted):
             set_verdict(event, verdict)
-        any_accepted = any_accepted or accepted
+        any_accepted = any_accepted or accepted or verdict == VERDICT_SURFACE_PASSED
         if ended or (accepted and not always):
             break

@@ -5,7 +5,7 @@ Flag words are non-negative int64; results are the integers of ``dxr.rules.Opaci
 
 from __future__ import annotations
 
-from rtviewer.kernels import jit
+from rtviewer.kernels import inline_jit, jit
 from rtviewer.kernels.constants import (
     BACK_FACE,
     FRONT_FACE,
@@ -47,7 +47,7 @@ def effective_opacity(geometry_is_opaque, instance_flags, ray_flags):
     return OPACITY_OPAQUE if opaque else OPACITY_NON_OPAQUE
 
 
-@jit
+@inline_jit
 def hit_kind(clockwise, instance_flags):
     """FACE-1 and FACE-2."""
     front = clockwise
@@ -56,7 +56,7 @@ def hit_kind(clockwise, instance_flags):
     return FRONT_FACE if front else BACK_FACE
 
 
-@jit
+@inline_jit
 def is_facing_culled(kind, instance_flags, ray_flags):
     """CULL-3."""
     if instance_flags & INSTANCE_CULL_DISABLE:
@@ -66,7 +66,7 @@ def is_facing_culled(kind, instance_flags, ray_flags):
     return ray_flags & RAY_CULL_FRONT_FACING != 0
 
 
-@jit
+@inline_jit
 def is_type_skipped(is_triangle, ray_flags):
     """CULL-1."""
     if is_triangle:
@@ -74,7 +74,7 @@ def is_type_skipped(is_triangle, ray_flags):
     return ray_flags & RAY_SKIP_PROCEDURALS != 0
 
 
-@jit
+@inline_jit
 def is_mask_excluded(ray_mask, instance_mask):
     """MASK-1 and MASK-2."""
     return ray_mask & instance_mask & 0xFF == 0

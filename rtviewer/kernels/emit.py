@@ -1,15 +1,23 @@
 """Pieces of LLVM vector code that the intrinsics of kernels are put together from.
 
 An intrinsic emits all the vector instructions of one inner step at once: LLVM does not vectorise lane loops by itself,
-and many small intrinsics cost compile time. Only generic vector types are used here, so every processor gets code.
+and many small intrinsics cost compile time. Generic vector types give every processor code; where a processor has an
+instruction that LLVM would not find, ``has`` asks for it, and the bits are the same without.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import llvmlite.binding
+import numba
 from llvmlite import ir
 
 FLOAT, INT32, INT64, BOOL = ir.FloatType(), ir.IntType(32), ir.IntType(64), ir.IntType(1)
 FLOAT8, FLOAT4 = ir.VectorType(FLOAT, 8), ir.VectorType(FLOAT, 4)
+DOUBLE4 = ir.VectorType(ir.DoubleType(), 4)
+INT8X32, INT4X32 = ir.VectorType(INT32, 8), ir.VectorType(INT32, 4)
 
 
 def load(builder, address, offset, kind):
@@ -37,6 +45,14 @@ def splat(builder, value, kind):
     return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(INT32, kind.count), [0] * kind.count))
 
 
+def gather(builder, values):
+    """A vector of single values."""
+    vector = ir.Constant(ir.VectorType(values[0].type, len(values)), ir.Undefined)
+    for lane, value in enumerate(values):
+        vector = builder.insert_element(vector, value, ir.Constant(INT32, lane))
+    return vector
+
+
 def larger(builder, a, b):
     """a > b ? a : b, lane by lane: a NaN in a gives b."""
     return builder.select(builder.fcmp_ordered(">", a, b), a, b)
@@ -47,6 +63,114 @@ def smaller(builder, a, b):
     return builder.select(builder.fcmp_ordered("<", a, b), a, b)
 
 
+def absolute(builder, value):
+    return call(builder, f"llvm.fabs.{_suffix(value.type)}", value.type, [value])
+
+
+def _suffix(kind):
+    """How LLVM's functions name a type."""
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{_suffix(kind.element)}"
+    return {FLOAT: "f32", ir.DoubleType(): "f64"}[kind]
+
+
 def mask(builder, condition):
     """A vector of conditions as bits of a uint32, lane 0 lowest."""
     return builder.zext(builder.bitcast(condition, ir.IntType(condition.type.count)), INT32)
+
+
+def has(feature):
+    """Whether code is made for a processor with a feature, by LLVM's name of it (``avx2``)."""
+    features = numba.config.CPU_FEATURES
+    if features is None:
+        features = llvmlite.binding.get_host_cpu_features().flatten()
+    return f"+{feature}" in features.split(",")
+
+
+def call(builder, name, kind, arguments):
+    """Call one of LLVM's own functions."""
+    function = builder.module.globals.get(name)
+    if function is None:
+        function = ir.Function(builder.module, ir.FunctionType(kind, [value.type for value in arguments]), name)
+    return builder.call(function, arguments)
+
+
+def permute8(builder, values, order):
+    """Eight lanes of four bytes in another order: lane k is that of which the low three bits of ``order[k]`` tell."""
+    if has("avx2"):
+        name = "llvm.x86.avx2.permps" if values.type == FLOAT8 else "llvm.x86.avx2.permd"
+        return call(builder, name, values.type, [values, order])
+    order = builder.and_(order, constant(INT8X32, 7))
+    permuted = ir.Constant(values.type, ir.Undefined)
+    for lane in range(8):
+        at = ir.Constant(INT32, lane)
+        value = builder.extract_element(values, builder.extract_element(order, at))
+        permuted = builder.insert_element(permuted, value, at)
+    return permuted
+
+
+def store_chosen(builder, values, chosen, address):
+    """Store the chosen lanes of eight one after the other; all eight elements from the address on may be written."""
+    if has("avx512vl"):
+        name = "llvm.x86.avx512.mask.compress.v8" + ("f32" if values.type == FLOAT8 else "i32")
+        packed = call(builder, name, values.type, [values, ir.Constant(values.type, ir.Undefined), chosen])
+        store(builder, packed, address, 0)
+    elif has("avx2"):
+        row = builder.gep(_packing_table(builder), [ir.Constant(INT32, 0), mask(builder, chosen)])
+        bytes8 = builder.bitcast(builder.load(row), ir.VectorType(ir.IntType(8), 8))
+        store(builder, permute8(builder, values, builder.zext(bytes8, INT8X32)), address, 0)
+    else:
+        for lane in range(8):
+            at = ir.Constant(INT32, lane)
+            store(builder, builder.extract_element(values, at), address, 0)
+            step = builder.zext(builder.extract_element(chosen, at), INT64)
+            address = builder.add(address, builder.shl(step, ir.Constant(INT64, 2)))
+
+
+def _packing_table(builder):
+    """For each of 256 choices the chosen lanes in order, a byte each."""
+    name = "rtviewer.packing"
+    if name in builder.module.globals:
+        return builder.module.globals[name]
+    rows = []
+    for choice in range(256):
+        lanes = [lane for lane in range(8) if choice >> lane & 1]
+        rows.append(sum(lane << 8 * k for k, lane in enumerate(lanes)))
+    table = ir.GlobalVariable(builder.module, ir.ArrayType(INT64, 256), name)
+    table.initializer = ir.Constant(table.value_type, rows)
+    table.global_constant = True
+    table.linkage = "internal"
+    return table
+
+
+class Choice:
+    """Values that one of several branches gives: ``when`` opens a branch, ``give`` says its values, ``give_else`` those
+    of what follows the last branch; then they are in ``values``."""
+
+    def __init__(self, builder, kinds):
+        self._builder, self._kinds = builder, kinds
+        self._end = builder.append_basic_block("chosen")
+        self._given = []
+        self.values = []
+
+    @contextmanager
+    def when(self, condition) -> Iterator[None]:
+        inside, after = (self._builder.append_basic_block(name) for name in ("when", "otherwise"))
+        self._builder.cbranch(condition, inside, after)
+        self._builder.position_at_end(inside)
+        yield
+        self._builder.branch(self._end)
+        self._builder.position_at_end(after)
+
+    def give(self, *values):
+        self._given.append((values, self._builder.block))
+
+    def give_else(self, *values):
+        self.give(*values)
+        self._builder.branch(self._end)
+        self._builder.position_at_end(self._end)
+        for number, kind in enumerate(self._kinds):
+            phi = self._builder.phi(kind)
+            for given, block in self._given:
+                phi.add_incoming(given[number], block)
+            self.values.append(phi)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rtviewer.dxr.verdicts import EVENT
+from rtviewer.dxr.verdicts import CANDIDATE_REASONS, EVENT, INSTANCE_REASONS, Counter, Verdict
 from rtviewer.kernels import jit
 from rtviewer.kernels.memory import load_i32, load_i64, store_f32, store_i32, store_i64, store_u8
 from rtviewer.kernels.state import LOG_COUNT, LOG_KINDS, LOG_LIMIT, LOG_LOST, LOG_ROWS
@@ -15,12 +15,34 @@ KIND, LEVEL, VERDICT, HIT_KIND, INSTANCE, NODE, LANE, GEOMETRY, PRIMITIVE, STACK
 )
 
 
+def _columns(reasons: dict[Verdict, Counter]) -> np.ndarray:
+    columns = np.full(max(Verdict) + 1, -1, np.int64)
+    for verdict, counter in reasons.items():
+        columns[verdict] = counter
+    columns.setflags(write=False)
+    return columns
+
+
+INSTANCE_REASON_OF = _columns(INSTANCE_REASONS)
+"""(verdicts,) int64: the counter of an instance's verdict, -1 for none; likewise of a candidate's."""
+CANDIDATE_REASON_OF = _columns(CANDIDATE_REASONS)
+
+
 @jit
 def count(counters, which, amount):
     """Add to a column of a ray's counters, (counter count,) int32 at an address."""
     if counters is not None:
         at = counters + 4 * which
         store_i32(at, np.int32(load_i32(at) + amount))
+
+
+@jit
+def count_reason(counters, column, verdict):
+    """Count a final verdict under its reason; ``column``: INSTANCE_REASON_OF or CANDIDATE_REASON_OF."""
+    if counters is not None:
+        which = column[verdict]
+        if which >= 0:
+            count(counters, which, 1)
 
 
 @jit

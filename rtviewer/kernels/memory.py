@@ -16,6 +16,7 @@ from numba import types
 from numba.extending import intrinsic
 
 _F32 = (ir.FloatType(), types.float32, ctypes.c_float, np.float32)
+_F64 = (ir.DoubleType(), types.float64, ctypes.c_double, np.float64)
 _I32 = (ir.IntType(32), types.int32, ctypes.c_int32, np.int32)
 _U32 = (ir.IntType(32), types.uint32, ctypes.c_uint32, np.uint32)
 _I64 = (ir.IntType(64), types.int64, ctypes.c_int64, np.int64)
@@ -31,7 +32,7 @@ def _loader(kind):
     def load(typing_context, address):
         def generate(context, builder, signature, arguments):
             pointer = builder.inttoptr(arguments[0], llvm_type.as_pointer())
-            return builder.load(pointer, align=min(llvm_type.width // 8, 4) if kind is not _F32 else 4)
+            return builder.load(pointer, align=1 if kind is _U8 else 4)
 
         return numba_type(types.int64), generate
 
@@ -51,7 +52,7 @@ def _storer(kind):
     def store(typing_context, address, value):
         def generate(context, builder, signature, arguments):
             pointer = builder.inttoptr(arguments[0], llvm_type.as_pointer())
-            builder.store(arguments[1], pointer, align=min(llvm_type.width // 8, 4) if kind is not _F32 else 4)
+            builder.store(arguments[1], pointer, align=1 if kind is _U8 else 4)
             return context.get_dummy_value()
 
         return types.void(types.int64, numba_type), generate
@@ -59,7 +60,24 @@ def _storer(kind):
     return store
 
 
+@intrinsic
+def _noinline_intrinsic(typing_context):
+    def generate(context, builder, signature, arguments):
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+def _nothing():
+    pass
+
+
+noinline = _nothing if numba.config.DISABLE_JIT else _noinline_intrinsic
+"""noinline(): said in a function, keeps it out of its callers: a hot loop has the registers to itself, and what is
+seldom needed takes none."""
 load_f32, store_f32 = _loader(_F32), _storer(_F32)
+load_f64 = _loader(_F64)
 load_i32, store_i32 = _loader(_I32), _storer(_I32)
 load_u32 = _loader(_U32)
 load_i64, store_i64 = _loader(_I64), _storer(_I64)

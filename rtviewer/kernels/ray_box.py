@@ -13,40 +13,15 @@ from __future__ import annotations
 import numpy as np
 
 from rtviewer.kernels import jit
-from rtviewer.kernels.memory import load_f32, store_f32
 
 MARGIN = np.float32(2.0**-20)
 """Sixteen unit roundoffs: the shear makes at most seven, relative to the largest coordinate."""
 WIDEN = np.float32(1.0 + 2.0**-20)
-"""Three roundings of a slab distance are 2^-22 relative; entry, exit and the current end each get four times that."""
+"""Three roundings of a slab distance are 2^-22 relative; exit and the current end get four times that. Twice the two
+errors fit, and the rounding of the wider reciprocal."""
 TINY = np.float32(1e-37)
+LARGEST = np.float32(3.4028234663852886e38)
 INFINITY = np.float32(np.inf)
-
-
-@jit
-def set_slab(slab, ray, max_abs):
-    """Fill the slab at an address from origin and direction at ``ray`` (six float32); see ``state`` for its parts."""
-    ox, oy, oz = load_f32(ray), load_f32(ray + 4), load_f32(ray + 8)
-    reach = max_abs + max(abs(ox), max(abs(oy), abs(oz)))
-    margin = max(reach * MARGIN, TINY)
-    set_slab_axis(slab, ox, load_f32(ray + 12), margin)
-    set_slab_axis(slab + 16, oy, load_f32(ray + 16), margin)
-    set_slab_axis(slab + 32, oz, load_f32(ray + 20), margin)
-
-
-@jit
-def set_slab_axis(at, origin, direction, margin):
-    low, high, reciprocal, sign = origin + margin, origin - margin, INFINITY, np.float32(0.0)
-    if direction != np.float32(0.0):
-        reciprocal = np.float32(1.0) / direction
-        if abs(reciprocal) == INFINITY:
-            low, high, reciprocal = INFINITY, -INFINITY, np.float32(1.0)
-        elif reciprocal < np.float32(0.0):
-            sign = np.float32(1.0)
-    store_f32(at, low)
-    store_f32(at + 4, high)
-    store_f32(at + 8, reciprocal)
-    store_f32(at + 12, sign)
 
 
 @jit

@@ -2,7 +2,7 @@
 
 Shear in float32 with every operation rounded by itself: it depends on ray and vertex only, so triangles that share a
 vertex see the same bits. Edge functions in float64 of those float32 values: both products are exact there, so signs are
-exact. ``trace.reference`` has the same formulas in numpy.
+exact. ``ray_setup`` makes the shear; ``trace.reference`` has the same formulas in numpy.
 """
 
 from __future__ import annotations
@@ -10,43 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from rtviewer.kernels import jit
-from rtviewer.kernels.memory import load_f32, store_f32
-from rtviewer.kernels.state import SHEAR_SCALE
-
-HUGE = np.float32(2.0**124)
-"""Coordinates from here on are scaled by 1/8 before the shear, so that differences cannot overflow (method, step 7)."""
-
-
-@jit
-def set_shear(shear, ray, max_abs):
-    """Fill the shear at an address from origin and direction at ``ray`` (six float32); returns kz.
-
-    kz is the axis of the largest direction component, the first on ties; kx, ky follow cyclically (step 1).
-    """
-    ox, oy, oz = load_f32(ray), load_f32(ray + 4), load_f32(ray + 8)
-    dx, dy, dz = load_f32(ray + 12), load_f32(ray + 16), load_f32(ray + 20)
-    kz = 0
-    if abs(dy) > abs(dx):
-        kz = 1
-    if abs(dz) > max(abs(dx), abs(dy)):
-        kz = 2
-    if kz == 0:
-        a, b, c, da, db, dc = oy, oz, ox, dy, dz, dx
-    elif kz == 1:
-        a, b, c, da, db, dc = oz, ox, oy, dz, dx, dy
-    else:
-        a, b, c, da, db, dc = ox, oy, oz, dx, dy, dz
-    scale = np.float32(1.0)
-    if max_abs >= HUGE or max(abs(ox), max(abs(oy), abs(oz))) >= HUGE:
-        scale = np.float32(0.125)
-    store_f32(shear, a * scale)
-    store_f32(shear + 4, b * scale)
-    store_f32(shear + 8, c * scale)
-    store_f32(shear + 12, da / dc)
-    store_f32(shear + 16, db / dc)
-    store_f32(shear + 20, np.float32(1.0) / dc)
-    store_f32(shear + SHEAR_SCALE, scale)
-    return kz
 
 
 @jit

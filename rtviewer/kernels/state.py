@@ -5,7 +5,7 @@ Blocks instead of arrays, because inner kernels take addresses (see ``memory``).
 
 from __future__ import annotations
 
-# The world: 80 bytes.
+# The world: 88 bytes.
 WORLD_NODES = 0
 WORLD_LEAVES = 8
 WORLD_DESCS = 16
@@ -24,7 +24,10 @@ WORLD_REACH = 72
 """float32: largest coordinate of the top level."""
 WORLD_CONDITION = 76
 """float32: worst product of the norms of an instance's transform and its inverse."""
-WORLD_SIZE = 80
+WORLD_ONLY_LEAF = 80
+"""Address of the leaf of the only instance, when its box in the top level cannot keep a ray out that could hit it; else
+0."""
+WORLD_SIZE = 88
 
 # A BLAS row: 88 bytes.
 BLAS_NODES = 0
@@ -70,45 +73,111 @@ ENDED = 160
 T_CURRENT = 168
 ATTRIBUTE_0 = 172
 ATTRIBUTE_1 = 176
+OPACITY_KEY = 180
+"""int32: the flags of ray and instance that the two opacities were made from, -1 at first."""
 # Derived from the ray.
 OBJECT_ORIGIN = 184
 OBJECT_DIRECTION = 196
 SLAB_TOP = 208
-SLAB_BOTTOM = 256
-SHEAR = 304
-INTERVAL = 336
+SLAB_BOTTOM = 272
+SHEAR = 336
+INTERVAL = 368
 """16 float32: entries and exits of the eight children being tested."""
-PACK = 400
+EDGES = 432
+"""Of the four triangles being tested: U, V, W and the area, (4, 4) float64; t, (4,) float32."""
+PACK = 576
 """A triangle pack, filled from indices and vertices where the structure's packs hold ids only."""
-WORLD = 560
+WORLD = 736
 """Address of the world."""
-RAY_CONTRIBUTION = 568
-MULTIPLIER = 576
-INSTANCE_CONTRIBUTION = 584
-FAULT = 592
+RAY_CONTRIBUTION = 744
+MULTIPLIER = 752
+INSTANCE_CONTRIBUTION = 760
+FAULT = 768
 """int64: 0, or what stopped the ray: FAULT_* with the record's index above it."""
-QUERY_DECISIONS = 600
+QUERY_DECISIONS = 776
 """Address of float32, one per candidate that an inline query returned before: the t to commit, NaN for none."""
-QUERY_DECIDED = 608
+QUERY_DECIDED = 784
 """How many there are; the next candidate ends the walk and is returned."""
-QUERY_NEXT = 616
-STACK = 624
-
-# A stack entry: 24 bytes.
-ENTRY_REF = 0
-ENTRY_T = 4
-ENTRY_EXIT = 8
-ENTRY_PLACE = 16
+QUERY_NEXT = 792
+# The walk of a bottom level, where it stands when it stops at a pack:
+BLAS = 800
+"""Address of its row."""
+OCTANT = 808
+KZ = 816
+STACK_BASE = 824
+"""Where its part of the stack begins; the next is where it ends."""
+STACK_SIZE = 832
+PACK_NEXT = 840
+"""The pack of the leaf to test next, and the one after the leaf's last."""
+PACK_END = 848
+PACK_FOUND = 856
+"""Address of the pack whose lanes were returned."""
+# The stack, as arrays: a walk in a bottom level stands above the top level's entries. Addresses of:
+STACK_REFERENCES = 864
+"""int32: node or leaf."""
+STACK_ENTRIES = 872
+"""float32: where the ray enters the box."""
+STACK_EXITS = 880
+"""float32; this and the next only where something is counted or logged."""
+STACK_PLACES = 888
 """int64: parent node * 8 + lane, -1 for a root."""
-ENTRY_SIZE = 24
+WALK_SIZE = 896
+STACK_SLACK = 8
+"""Entries past the end that a step may overwrite."""
+
+# A batch of rays: addresses of its arrays.
+BATCH_ORIGIN = 0
+"""(n, 3) float32; likewise the next."""
+BATCH_DIRECTION = 8
+BATCH_T_MIN = 16
+"""(n,) float32; likewise the next."""
+BATCH_T_MAX = 24
+# Address and stride in bytes (0: one value for all rays) of uint32, the last float32:
+BATCH_FLAGS = 32
+BATCH_MASK = 48
+BATCH_ANY_HIT = 64
+BATCH_INTERSECTION = 80
+BATCH_CONTRIBUTION = 96
+BATCH_MULTIPLIER = 112
+BATCH_REPORT_T = 128
+# Results, (n,) unless said otherwise:
+BATCH_HIT = 144
+"""uint8; likewise BATCH_INVALID."""
+BATCH_INVALID = 152
+BATCH_FOUND_T = 160
+BATCH_INSTANCE_INDEX = 168
+"""int32; likewise the next three."""
+BATCH_GEOMETRY_INDEX = 176
+BATCH_PRIMITIVE_INDEX = 184
+BATCH_HIT_KIND = 192
+BATCH_ATTRIBUTES = 200
+"""(n, 2) float32."""
+BATCH_INSTANCE_ID = 208
+"""int64; likewise the next."""
+BATCH_HIT_GROUP = 216
+BATCH_LOG_END = 224
+"""int64: events logged when the ray was done, where there is a log."""
+BATCH_FAULT = 232
+"""int64: 0, or the first fault among the rays (FAULT_*); BATCH_FAULT_RAY: that ray."""
+BATCH_FAULT_RAY = 240
+BATCH_SIZE = 248
+
+X_RAY = 1 << 31
+"""A bit above the flags of RAY_FLAGS: hits are counted and logged, none is committed, nothing ends the search."""
 
 FAULT_OUTSIDE_TABLE = 1
 FAULT_WRONG_TYPE = 2
 FAULT_BITS = 8
 """The record's index is shifted by this."""
 
-# A slab (``ray_box.set_slab``): per axis, 16 bytes of float32: origin for low planes, for high planes, reciprocal,
-# sign. A shear (``ray_triangle.set_shear``): 32 bytes of float32: origin along kx, ky, kz; Sx, Sy, Sz; scale.
+# A slab (``ray_box``): rows of 12 bytes with a value for each axis: float32 origin and reciprocal for the planes met
+# first, for those met last; int32 offset in a node of the planes met first.
+SLAB_RECIPROCAL = 12
+SLAB_FAR = 24
+SLAB_FAR_RECIPROCAL = 36
+SLAB_PLANES = 48
+
+# A shear (``ray_triangle.set_shear``): 32 bytes of float32: origin along kx, ky, kz; Sx, Sy, Sz; scale.
 SHEAR_SCALE = 24
 
 # A log: 40 bytes of int64.

@@ -3,21 +3,28 @@
 ``counters`` and ``log`` are addresses or None; numba compiles one specialisation for each combination that is used, and
 what serves a None is not there. So the log cannot tell another story than the image.
 
-Enumeration (TRAV-1, TRAV-7): depth first, nearer boxes first, boxes cut off only when they begin beyond the current
-end, so that candidates tying with the committed hit are still offered and DET-5 can choose.
+Enumeration (TRAV-1, TRAV-7): depth first, children in the order that their node keeps for the ray's octant, boxes cut
+off only when they begin beyond the current end, so that candidates tying with the committed hit are still offered and
+DET-5 can choose.
 
 ``walk`` is the address of the ray's block, laid out in ``state``; ``size`` counts stack entries, those of the top level
-below those of the bottom level.
+below those of the bottom level. Without counters and log a step keeps only what decides; the order is the same.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from rtviewer.kernels import jit
-from rtviewer.kernels.candidates import test_box_leaf, test_triangle_leaf
+from rtviewer.kernels import inline_jit, jit
+from rtviewer.kernels.batch import are_arguments_alike, begin_ray, finish_ray, set_arguments
+from rtviewer.kernels.candidates import (
+    axis_offset,
+    fill_pack,
+    test_box_leaf,
+    test_met_triangles,
+    test_triangle_leaf,
+    used_lanes,
+)
 from rtviewer.kernels.constants import (
     COUNT_BLAS_NODES_VISITED,
     COUNT_BOX_HITS,
@@ -26,16 +33,22 @@ from rtviewer.kernels.constants import (
     COUNT_INSTANCES_REJECTED,
     COUNT_STACK_HIGH_WATER,
     COUNT_TLAS_NODES_VISITED,
+    COUNTERS,
     EVENT_INSTANCE_ENTERED,
     EVENT_INSTANCE_SKIPPED,
     EVENT_NODE_ENTERED,
     EVENT_NODE_SKIPPED,
+    INDEXED_PACK_SIZE,
     INSTANCE_DESC_SIZE,
     INSTANCE_LEAF_SIZE,
     INSTANCE_SINGULAR,
+    NODE_CHILD,
+    NODE_ORDER,
     NODE_SIZE,
     OPACITY_CULLED_NON_OPAQUE,
     OPACITY_CULLED_OPAQUE,
+    PACK_IDS,
+    TRIANGLE_PACK_SIZE,
     VERDICT_BOX_BEYOND_CURRENT_END,
     VERDICT_BOX_MISSED,
     VERDICT_CULLED_NON_OPAQUE,
@@ -50,14 +63,13 @@ from rtviewer.kernels.constants import (
     VERDICT_TRIANGLES_SKIPPED,
 )
 from rtviewer.kernels.culling import effective_opacity, is_mask_excluded, is_type_skipped
-from rtviewer.kernels.events import add_event, count, count_most
-from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, store_f32, store_i32, store_i64
-from rtviewer.kernels.ray_box import WIDEN, set_slab
-from rtviewer.kernels.ray_triangle import set_shear
+from rtviewer.kernels.events import INSTANCE_REASON_OF, add_event, count, count_most, count_reason
+from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, noinline, store_f32, store_i32, store_i64
+from rtviewer.kernels.ray_box import WIDEN
+from rtviewer.kernels.ray_setup import is_usual, octant_of, set_shear, set_slab
 from rtviewer.kernels.state import (
-    ANY_HIT,
-    ATTRIBUTE_0,
-    ATTRIBUTE_1,
+    BATCH_LOG_END,
+    BLAS,
     BLAS_GEOMETRIES,
     BLAS_GEOMETRY_COUNT,
     BLAS_HAS_NON_OPAQUE,
@@ -71,38 +83,33 @@ from rtviewer.kernels.state import (
     BLAS_ROW_SIZE,
     BLAS_VERTICES,
     DIRECTION,
+    EDGES,
     ENDED,
-    ENTRY_EXIT,
-    ENTRY_PLACE,
-    ENTRY_REF,
-    ENTRY_SIZE,
-    ENTRY_T,
-    FAULT,
-    HIT_GEOMETRY,
-    HIT_INSTANCE,
-    HIT_KIND,
-    HIT_PRIMITIVE,
     INSTANCE,
     INSTANCE_CONTRIBUTION,
     INSTANCE_FLAGS,
-    INTERSECTION,
     INTERVAL,
+    KZ,
     LOG_COUNT,
-    MULTIPLIER,
     OBJECT_DIRECTION,
     OBJECT_ORIGIN,
+    OCTANT,
+    OPACITY_KEY,
     OPACITY_OF_NON_OPAQUE,
     OPACITY_OF_OPAQUE,
     ORIGIN,
-    QUERY_NEXT,
-    RAY_CONTRIBUTION,
+    PACK,
+    PACK_FOUND,
     RAY_FLAGS,
     RAY_MASK,
-    REPORT_T,
     SHEAR,
+    SHEAR_SCALE,
     SLAB_BOTTOM,
     SLAB_TOP,
-    STACK,
+    STACK_ENTRIES,
+    STACK_EXITS,
+    STACK_PLACES,
+    STACK_REFERENCES,
     T_CURRENT,
     T_MAX,
     T_MIN,
@@ -114,174 +121,140 @@ from rtviewer.kernels.state import (
     WORLD_LEAVES,
     WORLD_NODE_COUNT,
     WORLD_NODES,
+    WORLD_ONLY_LEAF,
     WORLD_REACH,
 )
-from rtviewer.kernels.vector import boxes, lowest_bit
-
-
-class Rays(NamedTuple):
-    """``origin``, ``direction`` (n, 3) float32; ``t_min``, ``t_max`` (n,) float32; ``skip`` (n,) bool: not traced."""
-
-    origin: np.ndarray
-    direction: np.ndarray
-    t_min: np.ndarray
-    t_max: np.ndarray
-    skip: np.ndarray
-
-
-class Arguments(NamedTuple):
-    """What each ray is traced with; every array has one element for all rays or n elements.
-
-    ``flags``, ``mask`` uint32; ``any_hit``, ``intersection`` uint32 program numbers; ``contribution``, ``multiplier``
-    uint32, of which the low four bits count (HG-1); ``report_t`` float32.
-    """
-
-    flags: np.ndarray
-    mask: np.ndarray
-    any_hit: np.ndarray
-    intersection: np.ndarray
-    contribution: np.ndarray
-    multiplier: np.ndarray
-    report_t: np.ndarray
-
-
-class Found(NamedTuple):
-    """Results. ``t`` (n,) float32; ``index`` (n, 4) int32: instance, geometry, primitive, hit kind, -1 where missed;
-    ``attributes`` (n, 2) float32; ``fault`` (n,) int64 as in ``state``; ``log_end`` (n,) int64: events logged when the
-    ray was done, where there is a log."""
-
-    t: np.ndarray
-    index: np.ndarray
-    attributes: np.ndarray
-    fault: np.ndarray
-    log_end: np.ndarray
+from rtviewer.kernels.vector import boxes, triangles, visit
+from rtviewer.kernels.vector_portable import NONE
 
 
 @jit
-def per_ray(array, ray):
-    return array[ray] if array.size > 1 else array[0]
-
-
-@jit
-def trace_rays(world, rays, arguments, found, counters, log, walk, first, last):
+def trace_rays(world, batch, counters, log, walk, first, last):
     """Trace rays ``first`` to ``last - 1``.
 
-    ``world``, ``walk``: addresses of blocks laid out in ``state``. ``counters``: (n, counter count) int32, zeroed, or
-    None. ``log``: address of a log, or None.
+    ``world``, ``batch``, ``walk``: addresses of blocks laid out in ``state``. ``counters``: address of (n, COUNTERS)
+    int32, zeroed, or None. ``log``: address of a log, or None.
     """
+    store_i64(walk + WORLD, world)
+    store_i32(walk + OPACITY_KEY, np.int32(-1))
+    alike = are_arguments_alike(batch)
+    if alike and last > first:
+        set_arguments(walk, batch, first)
+    if counters is None and log is None and alike and load_i64(world + WORLD_ONLY_LEAF) != 0:
+        trace_into_only(world, batch, walk, first, last)
+        return
+    not_empty = load_i64(world + WORLD_NODE_COUNT) > 0
     for ray in range(first, last):
-        begin_ray(walk, rays, arguments, ray)
-        store_i64(walk + WORLD, world)
-        if not rays.skip[ray] and load_i64(world + WORLD_NODE_COUNT) > 0:
-            row = None if counters is None else counters.ctypes.data + ray * counters.shape[1] * 4
+        if not alike:
+            set_arguments(walk, batch, ray)
+        if begin_ray(walk, batch, ray) and not_empty:
+            row = None if counters is None else counters + ray * (4 * COUNTERS)
             walk_top(world, walk, row, log)
-        found.t[ray] = load_f32(walk + T_CURRENT)
-        found.index[ray, 0] = load_i64(walk + HIT_INSTANCE)
-        found.index[ray, 1] = load_i64(walk + HIT_GEOMETRY)
-        found.index[ray, 2] = load_i64(walk + HIT_PRIMITIVE)
-        found.index[ray, 3] = load_i64(walk + HIT_KIND)
-        found.attributes[ray, 0] = load_f32(walk + ATTRIBUTE_0)
-        found.attributes[ray, 1] = load_f32(walk + ATTRIBUTE_1)
-        found.fault[ray] = load_i64(walk + FAULT)
+        finish_ray(walk, batch, ray)
         if log is not None:
-            found.log_end[ray] = load_i64(log + LOG_COUNT)
+            store_i64(load_i64(batch + BATCH_LOG_END) + 8 * ray, load_i64(log + LOG_COUNT))
 
 
-@jit
-def begin_ray(walk, rays, arguments, ray):
-    """Fill the block of a walk with a ray and its arguments, and clear its hit."""
-    for axis in range(3):
-        store_f32(walk + ORIGIN + 4 * axis, rays.origin[ray, axis])
-        store_f32(walk + DIRECTION + 4 * axis, rays.direction[ray, axis])
-    store_f32(walk + T_MIN, rays.t_min[ray])
-    store_f32(walk + T_MAX, rays.t_max[ray])
-    store_f32(walk + REPORT_T, per_ray(arguments.report_t, ray))
-    store_i64(walk + RAY_FLAGS, np.int64(per_ray(arguments.flags, ray)))
-    store_i64(walk + RAY_MASK, np.int64(per_ray(arguments.mask, ray)))
-    store_i64(walk + ANY_HIT, np.int64(per_ray(arguments.any_hit, ray)))
-    store_i64(walk + INTERSECTION, np.int64(per_ray(arguments.intersection, ray)))
-    store_i64(walk + RAY_CONTRIBUTION, np.int64(per_ray(arguments.contribution, ray)) & 0xF)
-    store_i64(walk + MULTIPLIER, np.int64(per_ray(arguments.multiplier, ray)) & 0xF)
-    store_i64(walk + FAULT, np.int64(0))
-    store_i64(walk + QUERY_NEXT, np.int64(0))
-    store_i64(walk + HIT_INSTANCE, np.int64(-1))
-    store_i64(walk + HIT_GEOMETRY, np.int64(-1))
-    store_i64(walk + HIT_PRIMITIVE, np.int64(-1))
-    store_i64(walk + HIT_KIND, np.int64(-1))
-    store_i64(walk + ENDED, np.int64(0))
-    store_f32(walk + T_CURRENT, rays.t_max[ray])
-    store_f32(walk + ATTRIBUTE_0, np.float32(0.0))
-    store_f32(walk + ATTRIBUTE_1, np.float32(0.0))
+@inline_jit
+def trace_into_only(world, batch, walk, first, last):
+    """Trace rays with the same arguments in a world of one instance: what keeps all of them out is asked once."""
+    leaf = load_i64(world + WORLD_ONLY_LEAF)
+    instance = np.int64(load_i32(leaf + 48))
+    row = np.int64(load_i32(load_i64(world + WORLD_INSTANCE_BLAS) + 4 * instance))
+    desc = load_i64(world + WORLD_DESCS) + instance * INSTANCE_DESC_SIZE
+    is_open = instance_verdict(world, row, instance, desc, leaf, walk) == VERDICT_NONE
+    blas = load_i64(world + WORLD_BLASES) + row * BLAS_ROW_SIZE
+    for ray in range(first, last):
+        if begin_ray(walk, batch, ray) and is_open:
+            to_object(leaf, walk)
+            usual = is_usual(walk + OBJECT_ORIGIN, load_f32(blas + BLAS_REACH))
+            if usual or is_object_ray_finite(walk):
+                walk_bottom(blas, usual, walk, 0, None, None)
+        finish_ray(walk, batch, ray)
 
 
-@jit
-def push_root(walk, size):
-    at = walk + STACK + size * ENTRY_SIZE
-    store_i32(at + ENTRY_REF, np.int32(0))
-    store_f32(at + ENTRY_T, load_f32(walk + T_MIN))
-    store_f32(at + ENTRY_EXIT, load_f32(walk + T_MAX))
-    store_i64(at + ENTRY_PLACE, np.int64(-1))
+@inline_jit
+def push_root(walk, size, counters, log):
+    """Stack the root of a level; returns the stack's new size."""
+    store_i32(load_i64(walk + STACK_REFERENCES) + 4 * size, np.int32(0))
+    store_f32(load_i64(walk + STACK_ENTRIES) + 4 * size, load_f32(walk + T_MIN))
+    if counters is not None or log is not None:
+        store_f32(load_i64(walk + STACK_EXITS) + 4 * size, load_f32(walk + T_MAX))
+        store_i64(load_i64(walk + STACK_PLACES) + 8 * size, np.int64(-1))
     return size + 1
 
 
-@jit
+@inline_jit
+def take_next(walk, base, size, level, instance, log):
+    """Take entries off the stack until one begins within the current end: (its reference or NONE, new size)."""
+    references, entries = load_i64(walk + STACK_REFERENCES), load_i64(walk + STACK_ENTRIES)
+    limit = load_f32(walk + T_CURRENT) * WIDEN
+    while size > base:
+        size -= 1
+        if load_f32(entries + 4 * size) > limit:
+            log_node(log, EVENT_NODE_SKIPPED, VERDICT_BOX_BEYOND_CURRENT_END, level, instance, walk, size)
+            continue
+        log_node(log, EVENT_NODE_ENTERED, VERDICT_NONE, level, instance, walk, size)
+        return np.int64(load_i32(references + 4 * size)), size
+    return np.int64(NONE), size
+
+
+@inline_jit
 def walk_top(world, walk, counters, log):
     """The top level: nodes, then each instance that a leaf names."""
     ray = walk + ORIGIN
     reach = max(abs(load_f32(ray)), max(abs(load_f32(ray + 4)), abs(load_f32(ray + 8))))
-    condition = load_f32(world + WORLD_CONDITION)
     # The object ray is off by some roundings of world coordinates, times what the transforms make of them.
-    set_slab(walk + SLAB_TOP, ray, (load_f32(world + WORLD_REACH) + reach) * condition)
+    reach = (load_f32(world + WORLD_REACH) + reach) * load_f32(world + WORLD_CONDITION)
+    set_slab(walk + SLAB_TOP, ray, reach, is_usual(ray, reach))
+    octant = octant_of(ray)
     nodes, leaves = load_i64(world + WORLD_NODES), load_i64(world + WORLD_LEAVES)
-    size = push_root(walk, 0)
-    while size > 0 and load_i64(walk + ENDED) == 0:
-        size -= 1
-        at = walk + STACK + size * ENTRY_SIZE
-        if load_f32(at + ENTRY_T) > load_f32(walk + T_CURRENT) * WIDEN:
-            log_node(log, EVENT_NODE_SKIPPED, VERDICT_BOX_BEYOND_CURRENT_END, 0, -1, walk, size)
-            continue
-        log_node(log, EVENT_NODE_ENTERED, VERDICT_NONE, 0, -1, walk, size)
-        ref = np.int64(load_i32(at + ENTRY_REF))
+    ref, size = take_next(walk, 0, push_root(walk, 0, counters, log), 0, -1, log)
+    while ref != NONE:
         if ref >= 0:
-            count(counters, COUNT_TLAS_NODES_VISITED, 1)
-            size = push_children(nodes, ref, walk + SLAB_TOP, walk, size, counters, log, 0, -1)
-            continue
-        place = load_i64(at + ENTRY_PLACE)
-        entry, leave = load_f32(at + ENTRY_T), load_f32(at + ENTRY_EXIT)
-        for leaf in range(~ref >> 2, (~ref >> 2) + (~ref & 3) + 1):
-            enter_instance(world, leaves + leaf * INSTANCE_LEAF_SIZE, walk, size, place, entry, leave, counters, log)
-            if load_i64(walk + ENDED) != 0:
-                break
+            ref, size = visit_node(nodes, ref, walk + SLAB_TOP, octant, walk, size, counters, log, 0, -1)
+        else:
+            place, entry, leave = slot_of(walk, size, log)
+            for leaf in range(~ref >> 2, (~ref >> 2) + (~ref & 3) + 1):
+                address = leaves + leaf * INSTANCE_LEAF_SIZE
+                enter_instance(world, address, walk, size, place, entry, leave, counters, log)
+                if load_i64(walk + ENDED) != 0:
+                    return
+            ref = np.int64(NONE)
+        if ref == NONE:
+            ref, size = take_next(walk, 0, size, 0, -1, log)
+
+
+@inline_jit
+def visit_node(nodes, node, slab, octant, walk, size, counters, log, level, instance):
+    """Test the children of a node and stack those the ray meets, farthest first: (reference, new size).
+
+    The reference is the nearest child, which follows at once; NONE where it is taken from the stack like the others.
+    """
+    address = nodes + node * NODE_SIZE
+    end = load_f32(walk + T_CURRENT) * WIDEN
+    if counters is None and log is None:
+        references, entries = load_i64(walk + STACK_REFERENCES), load_i64(walk + STACK_ENTRIES)
+        return visit(address, slab, load_f32(walk + T_MIN), end, references, entries, size, octant)
+    count(counters, COUNT_BLAS_NODES_VISITED if level == 1 else COUNT_TLAS_NODES_VISITED, 1)
+    mask = boxes(address, slab, load_f32(walk + T_MIN), end, walk + INTERVAL)
+    report_boxes(mask, node, walk, size, counters, log, level, instance)
+    for rank in range(8):
+        lane = np.int64(load_u32(address + NODE_ORDER + 4 * rank) >> np.uint32(3 * octant)) & 7
+        if mask >> lane & 1:
+            push_child(address, node, lane, walk, size)
+            size += 1
+    count_most(counters, COUNT_STACK_HIGH_WATER, size)
+    return np.int64(NONE), size
 
 
 @jit
-def push_children(nodes, node, slab, walk, size, counters, log, level, instance):
-    """Test the children of a node and stack those the ray meets, farthest first; returns the stack's new size."""
-    address = nodes + node * NODE_SIZE
-    interval = walk + INTERVAL
-    mask = boxes(address, slab, load_f32(walk + T_MIN), load_f32(walk + T_CURRENT) * WIDEN, interval)
-    if counters is not None or log is not None:
-        report_boxes(mask, node, walk, size, counters, log, level, instance)
-    met = mask & np.uint32(0xFF)
-    bottom = walk + STACK + size * ENTRY_SIZE
-    top = bottom
-    while met != 0:
-        lane = lowest_bit(met)
-        met &= met - np.uint32(1)
-        entry = load_f32(interval + 4 * lane)
-        slot = top
-        while slot > bottom and load_f32(slot - ENTRY_SIZE + ENTRY_T) < entry:
-            for word in range(0, ENTRY_SIZE, 8):
-                store_i64(slot + word, load_i64(slot - ENTRY_SIZE + word))
-            slot -= ENTRY_SIZE
-        store_i32(slot + ENTRY_REF, load_i32(address + 192 + 4 * lane))
-        store_f32(slot + ENTRY_T, entry)
-        store_f32(slot + ENTRY_EXIT, load_f32(interval + 32 + 4 * lane))
-        store_i64(slot + ENTRY_PLACE, node * 8 + lane)
-        top += ENTRY_SIZE
-    size += (top - bottom) // ENTRY_SIZE
-    count_most(counters, COUNT_STACK_HIGH_WATER, size)
-    return size
+def push_child(address, node, lane, walk, size):
+    """Stack a child with all that is known of it."""
+    store_i32(load_i64(walk + STACK_REFERENCES) + 4 * size, load_i32(address + NODE_CHILD + 4 * lane))
+    store_f32(load_i64(walk + STACK_ENTRIES) + 4 * size, load_f32(walk + INTERVAL + 4 * lane))
+    store_f32(load_i64(walk + STACK_EXITS) + 4 * size, load_f32(walk + INTERVAL + 32 + 4 * lane))
+    store_i64(load_i64(walk + STACK_PLACES) + 8 * size, node * 8 + lane)
 
 
 @jit
@@ -314,14 +287,23 @@ def lane_of(place):
 
 
 @jit
+def slot_of(walk, slot, log):
+    """(place, entry, exit) of a stack entry, for a log."""
+    if log is None:
+        return np.int64(-1), np.float32(0.0), np.float32(0.0)
+    place = load_i64(load_i64(walk + STACK_PLACES) + 8 * slot)
+    entry = load_f32(load_i64(walk + STACK_ENTRIES) + 4 * slot)
+    return place, entry, load_f32(load_i64(walk + STACK_EXITS) + 4 * slot)
+
+
+@jit
 def log_node(log, kind, verdict, level, instance, walk, slot):
     """The event of a stack entry that was taken off."""
     if log is not None:
-        at = walk + STACK + slot * ENTRY_SIZE
-        place = load_i64(at + ENTRY_PLACE)
+        place, entry, leave = slot_of(walk, slot, log)
         add_event(
             log, kind, level, verdict, 0, instance, node_of(place), lane_of(place), -1, -1, slot,
-            load_f32(at + ENTRY_T), load_f32(at + ENTRY_EXIT), load_f32(walk + T_CURRENT), 0.0, 0.0, 0.0,
+            entry, leave, load_f32(walk + T_CURRENT), 0.0, 0.0, 0.0,
         )  # fmt: skip
 
 
@@ -340,8 +322,8 @@ def instance_verdict(world, row, instance, desc, leaf, walk):
     if is_type_skipped(triangles, ray_flags):
         return VERDICT_TRIANGLES_SKIPPED if triangles else VERDICT_PROCEDURALS_SKIPPED
     flags = np.int64(load_u32(desc + 52) >> np.uint32(24))
-    of_opaque = effective_opacity(True, flags, ray_flags)
-    of_non_opaque = effective_opacity(False, flags, ray_flags)
+    set_opacities(flags, ray_flags, walk)
+    of_opaque, of_non_opaque = load_i64(walk + OPACITY_OF_OPAQUE), load_i64(walk + OPACITY_OF_NON_OPAQUE)
     has_opaque = load_i64(blas + BLAS_HAS_OPAQUE) != 0
     has_non_opaque = load_i64(blas + BLAS_HAS_NON_OPAQUE) != 0
     opaque_is_out = not has_opaque or of_opaque >= OPACITY_CULLED_OPAQUE
@@ -354,12 +336,20 @@ def instance_verdict(world, row, instance, desc, leaf, walk):
     store_i64(walk + INSTANCE, instance)
     store_i64(walk + INSTANCE_FLAGS, flags)
     store_i64(walk + INSTANCE_CONTRIBUTION, np.int64(load_u32(desc + 52) & np.uint32(0xFFFFFF)))
-    store_i64(walk + OPACITY_OF_OPAQUE, np.int64(of_opaque))
-    store_i64(walk + OPACITY_OF_NON_OPAQUE, np.int64(of_non_opaque))
     return VERDICT_NONE
 
 
-@jit
+@inline_jit
+def set_opacities(flags, ray_flags, walk):
+    """What opaque and other geometry counts as in an instance with these flags; most follow one with the same."""
+    key = np.int32(ray_flags << 8 | flags)
+    if load_i32(walk + OPACITY_KEY) != key:
+        store_i32(walk + OPACITY_KEY, key)
+        store_i64(walk + OPACITY_OF_OPAQUE, np.int64(effective_opacity(True, flags, ray_flags)))
+        store_i64(walk + OPACITY_OF_NON_OPAQUE, np.int64(effective_opacity(False, flags, ray_flags)))
+
+
+@inline_jit
 def to_object(matrix, walk):
     """INST-8 and INST-9: the ray in object space, in float32, each operation rounded; t keeps its meaning."""
     ox, oy, oz = load_f32(walk + ORIGIN), load_f32(walk + ORIGIN + 4), load_f32(walk + ORIGIN + 8)
@@ -379,16 +369,19 @@ def is_object_ray_finite(walk):
     return True
 
 
-@jit
+@inline_jit
 def enter_instance(world, leaf, walk, size, place, entry, leave, counters, log):
-    """One instance: filters, then the walk of its bottom level on the stack above ``size``."""
+    """One instance: filters, then the walk of its bottom level on the stack from ``size`` on."""
     instance = np.int64(load_i32(leaf + 48))
     row = np.int64(load_i32(load_i64(world + WORLD_INSTANCE_BLAS) + 4 * instance))
     desc = load_i64(world + WORLD_DESCS) + instance * INSTANCE_DESC_SIZE
     verdict = instance_verdict(world, row, instance, desc, leaf, walk)
+    blas = load_i64(world + WORLD_BLASES) + row * BLAS_ROW_SIZE
+    usual = False
     if verdict == VERDICT_NONE:
         to_object(leaf, walk)
-        if not is_object_ray_finite(walk):
+        usual = is_usual(walk + OBJECT_ORIGIN, load_f32(blas + BLAS_REACH))
+        if not usual and not is_object_ray_finite(walk):
             verdict = VERDICT_OBJECT_RAY_NOT_FINITE
     if log is not None:
         kind = EVENT_INSTANCE_ENTERED if verdict == VERDICT_NONE else EVENT_INSTANCE_SKIPPED
@@ -398,40 +391,85 @@ def enter_instance(world, leaf, walk, size, place, entry, leave, counters, log):
         )  # fmt: skip
     if verdict != VERDICT_NONE:
         count(counters, COUNT_INSTANCES_REJECTED, 1)
+        count_reason(counters, INSTANCE_REASON_OF, verdict)
         return
     count(counters, COUNT_INSTANCES_ENTERED, 1)
-    walk_bottom(load_i64(world + WORLD_BLASES) + row * BLAS_ROW_SIZE, walk, size, counters, log)
+    walk_bottom(blas, usual, walk, size, counters, log)
+
+
+@inline_jit
+def walk_bottom(blas, usual, walk, base, counters, log):
+    """The bottom level of one instance, in its object space. ``base``: the top level's entries on the stack."""
+    reach = load_f32(blas + BLAS_REACH)
+    set_slab(walk + SLAB_BOTTOM, walk + OBJECT_ORIGIN, reach, usual)
+    store_i64(walk + BLAS, blas)
+    store_i64(walk + KZ, set_shear(walk + SHEAR, walk + OBJECT_ORIGIN, reach))
+    store_i64(walk + OCTANT, octant_of(walk + OBJECT_ORIGIN))
+    if counters is not None or log is not None or load_i64(blas + BLAS_IS_TRIANGLES) == 0:
+        walk_leaves(blas, walk, base, counters, log)
+    elif load_i64(blas + BLAS_INDICES) == 0:
+        walk_triangles(blas, walk, base, None)
+    else:
+        walk_triangles(blas, walk, base, True)
 
 
 @jit
-def walk_bottom(blas, walk, base, counters, log):
-    """The bottom level of one instance, in its object space."""
-    reach = load_f32(blas + BLAS_REACH)
-    set_slab(walk + SLAB_BOTTOM, walk + OBJECT_ORIGIN, reach)
-    kz = set_shear(walk + SHEAR, walk + OBJECT_ORIGIN, reach)
-    triangles = load_i64(blas + BLAS_IS_TRIANGLES) != 0
+def walk_leaves(blas, walk, base, counters, log):
+    """Node by node and leaf by leaf, everything counted and logged."""
+    noinline()
     nodes, leaves = load_i64(blas + BLAS_NODES), load_i64(blas + BLAS_LEAVES)
     geometries, geometry_count = load_i64(blas + BLAS_GEOMETRIES), load_i64(blas + BLAS_GEOMETRY_COUNT)
-    indices, vertices = load_i64(blas + BLAS_INDICES), load_i64(blas + BLAS_VERTICES)
+    triangles, octant = load_i64(blas + BLAS_IS_TRIANGLES) != 0, load_i64(walk + OCTANT)
     instance = load_i64(walk + INSTANCE)
-    size = push_root(walk, base)
-    while size > base and load_i64(walk + ENDED) == 0:
-        size -= 1
-        at = walk + STACK + size * ENTRY_SIZE
-        if load_f32(at + ENTRY_T) > load_f32(walk + T_CURRENT) * WIDEN:
-            log_node(log, EVENT_NODE_SKIPPED, VERDICT_BOX_BEYOND_CURRENT_END, 1, instance, walk, size)
-            continue
-        log_node(log, EVENT_NODE_ENTERED, VERDICT_NONE, 1, instance, walk, size)
-        ref = np.int64(load_i32(at + ENTRY_REF))
+    ref, size = take_next(walk, base, push_root(walk, base, counters, log), 1, instance, log)
+    while ref != NONE:
         if ref >= 0:
-            count(counters, COUNT_BLAS_NODES_VISITED, 1)
-            size = push_children(nodes, ref, walk + SLAB_BOTTOM, walk, size, counters, log, 1, instance)
-            continue
-        first, last = ~ref >> 2, (~ref >> 2) + (~ref & 3) + 1
-        place = load_i64(at + ENTRY_PLACE)
-        if triangles:
-            test_triangle_leaf(
-                leaves, first, last, indices, vertices, geometries, geometry_count, kz, walk, place, size, counters, log
-            )
+            ref, size = visit_node(nodes, ref, walk + SLAB_BOTTOM, octant, walk, size, counters, log, 1, instance)
         else:
-            test_box_leaf(leaves, first, last, geometries, geometry_count, walk, place, size, counters, log)
+            first, last = ~ref >> 2, (~ref >> 2) + (~ref & 3) + 1
+            if triangles:
+                test_triangle_leaf(leaves, first, last, geometries, geometry_count, walk, size, counters, log)
+            else:
+                test_box_leaf(leaves, first, last, geometries, geometry_count, walk, size, counters, log)
+            if load_i64(walk + ENDED) != 0:
+                return
+            ref = np.int64(NONE)
+        if ref == NONE:
+            ref, size = take_next(walk, base, size, 1, instance, log)
+
+
+@jit
+def walk_triangles(blas, walk, base, indexed):
+    """The same walk where nothing is counted or logged. ``indexed``: None where packs hold corners."""
+    noinline()
+    nodes, leaves, octant = load_i64(blas + BLAS_NODES), load_i64(blas + BLAS_LEAVES), load_i64(walk + OCTANT)
+    ref, size = np.int64(0), base
+    while ref != NONE:
+        while ref >= 0:
+            ref, size = visit_node(nodes, ref, walk + SLAB_BOTTOM, octant, walk, size, None, None, 1, -1)
+        if ref != NONE:
+            for pack in range(~ref >> 2, (~ref >> 2) + (~ref & 3) + 1):
+                lanes = test_pack(leaves, pack, blas, walk, indexed)
+                if lanes != 0:
+                    test_met_triangles(lanes, blas, walk)
+                    if load_i64(walk + ENDED) != 0:
+                        return
+        ref, size = take_next(walk, base, size, 1, -1, None)
+
+
+@inline_jit
+def test_pack(leaves, pack, blas, walk, indexed):
+    """Lanes of a pack that the ray may meet, and in the walk's block what is known of them."""
+    if indexed is None:
+        address = leaves + pack * TRIANGLE_PACK_SIZE
+    else:
+        indices, vertices = load_i64(blas + BLAS_INDICES), load_i64(blas + BLAS_VERTICES)
+        address = fill_pack(leaves + pack * INDEXED_PACK_SIZE, indices, vertices, walk + PACK)
+    store_i64(walk + PACK_FOUND, address)
+    shear, kz = walk + SHEAR, load_i64(walk + KZ)
+    if load_f32(shear + SHEAR_SCALE) != np.float32(1.0):
+        return used_lanes(address + PACK_IDS)
+    return triangles(
+        address, axis_offset(kz, 1), axis_offset(kz, 2), axis_offset(kz, 0), shear,
+        load_f32(walk + T_MIN), load_f32(walk + T_CURRENT), walk + EDGES,
+    )  # fmt: skip

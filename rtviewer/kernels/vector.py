@@ -1,159 +1,235 @@
-"""The two inner tests as vector code: eight boxes of a node, four triangles of a pack.
+"""The inner tests as vector code: eight boxes of a node, four triangles of a pack.
 
-Each is one intrinsic (see ``emit``). Every lane does the same float32 operations in the same order as
-``boxes_portable`` and ``triangles_portable``, which run where the JIT is off and which tests compare bit for bit.
+Each is one intrinsic (see ``emit``). Every lane does the same operations in the same order as the twins in
+``vector_portable``, which run where the JIT is off and which tests compare bit for bit.
 """
 
 from __future__ import annotations
 
-import ctypes
-
 import numba
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
 from rtviewer.kernels import emit
-from rtviewer.kernels.ray_box import WIDEN
+from rtviewer.kernels.constants import BOX_PACK_HIGH, NODE_CHILD, NODE_ORDER, PACK_IDS
+from rtviewer.kernels.state import SLAB_FAR, SLAB_FAR_RECIPROCAL, SLAB_PLANES, SLAB_RECIPROCAL
+from rtviewer.kernels.vector_portable import NONE
+
+NODE_AND_SIZE = types.UniTuple(types.int64, 2)
+
+
+def _near_and_far(builder, node, slab, reciprocal_row):
+    """Distances along the ray to the planes of eight boxes that are met first and last, for each axis."""
+    near, far = [], []
+    for axis in range(3):
+        first = builder.zext(emit.load(builder, slab, SLAB_PLANES + 4 * axis, emit.INT32), emit.INT64)
+        last = builder.xor(first, ir.Constant(emit.INT64, 32))
+        near.append(_distance(builder, builder.add(node, first), slab, axis, 0, SLAB_RECIPROCAL, emit.FLOAT8))
+        far.append(_distance(builder, builder.add(node, last), slab, axis, SLAB_FAR, reciprocal_row, emit.FLOAT8))
+    return near, far
+
+
+def _distance(builder, planes, slab, axis, origin_row, reciprocal_row, kind):
+    """Along the ray to the planes of one axis at an address."""
+    origin, reciprocal = (
+        emit.splat(builder, emit.load(builder, slab, row + 4 * axis, emit.FLOAT), kind)
+        for row in (origin_row, reciprocal_row)
+    )
+    return builder.fmul(builder.fsub(emit.load_at(builder, planes, kind), origin), reciprocal)
+
+
+def _slabs(builder, near, far, t_min, end):
+    """(entries, which boxes the ray meets inside the interval).
+
+    The steps stand in a tree rather than in a row: what the next node is waits for them.
+    """
+    # What is no number rejects nothing: in the first place it is dropped, in the comparison it lets through.
+    begin = emit.larger(builder, near[2], emit.splat(builder, t_min, near[2].type))
+    last = emit.smaller(builder, far[2], emit.splat(builder, end, far[2].type))
+    entry = emit.larger(builder, emit.larger(builder, near[0], near[1]), begin)
+    leave = emit.smaller(builder, emit.smaller(builder, far[0], far[1]), last)
+    return entry, builder.fcmp_unordered("<=", entry, leave)
 
 
 @intrinsic
 def _boxes_intrinsic(typing_context, node, slab, t_min, end, out):
     def generate(context, builder, signature, arguments):
         node, slab, t_min, end, out = arguments
-        entry = leave = occupied = None
-        for axis in range(3):
-            low = emit.load(builder, node, 64 * axis, emit.FLOAT8)
-            high = emit.load(builder, node, 64 * axis + 32, emit.FLOAT8)
-            if axis == 0:
-                occupied = builder.fcmp_ordered("<=", low, high)
-            origin_low, origin_high, reciprocal, sign = (
-                emit.load(builder, slab, 16 * axis + 4 * k, emit.FLOAT) for k in range(4)
-            )
-            scale = emit.splat(builder, reciprocal, emit.FLOAT8)
-            to_low = builder.fmul(builder.fsub(low, emit.splat(builder, origin_low, emit.FLOAT8)), scale)
-            to_high = builder.fmul(builder.fsub(high, emit.splat(builder, origin_high, emit.FLOAT8)), scale)
-            turned = builder.fcmp_ordered("!=", sign, ir.Constant(emit.FLOAT, 0.0))
-            near = builder.select(turned, to_high, to_low)
-            far = builder.select(turned, to_low, to_high)
-            entry = near if entry is None else emit.larger(builder, near, entry)
-            leave = far if leave is None else emit.smaller(builder, far, leave)
-        entry = emit.larger(builder, emit.splat(builder, t_min, emit.FLOAT8), entry)
-        builder.store(entry, builder.inttoptr(out, emit.FLOAT8.as_pointer()), align=4)
-        after = builder.add(out, ir.Constant(ir.IntType(64), 32))
-        builder.store(leave, builder.inttoptr(after, emit.FLOAT8.as_pointer()), align=4)
-        widened = builder.fmul(leave, ir.Constant(emit.FLOAT8, [float(WIDEN)] * 8))
-        missed = builder.fcmp_ordered(">", entry, widened)
-        beyond = builder.fcmp_ordered(">", entry, emit.splat(builder, end, emit.FLOAT8))
-        met = builder.and_(occupied, builder.not_(builder.or_(missed, beyond)))
-        return builder.or_(
-            emit.mask(builder, met), builder.shl(emit.mask(builder, occupied), ir.Constant(emit.INT32, 8))
-        )
+        near, far = _near_and_far(builder, node, slab, SLAB_FAR_RECIPROCAL)
+        entry, met = _slabs(builder, near, far, t_min, end)
+        _, far = _near_and_far(builder, node, slab, SLAB_RECIPROCAL)
+        emit.store(builder, entry, out, 0)
+        emit.store(builder, emit.smaller(builder, emit.smaller(builder, far[0], far[1]), far[2]), out, 32)
+        child = emit.load(builder, node, NODE_CHILD, emit.INT8X32)
+        occupied = builder.icmp_signed("!=", child, emit.constant(emit.INT8X32, 0))
+        eight = ir.Constant(emit.INT32, 8)
+        return builder.or_(emit.mask(builder, met), builder.shl(emit.mask(builder, occupied), eight))
 
     return types.uint32(types.int64, types.int64, types.float32, types.float32, types.int64), generate
 
 
 @intrinsic
-def _triangles_intrinsic(typing_context, pack, kx, ky, kz, shear):
+def _visit_intrinsic(typing_context, node, slab, t_min, end, references, entries, size, octant):
     def generate(context, builder, signature, arguments):
-        pack, kx, ky, kz, shear = arguments
-        origin_x, origin_y, origin_z, shear_x, shear_y = (
-            emit.splat(builder, emit.load(builder, shear, 4 * k, emit.FLOAT), emit.FLOAT4) for k in range(5)
+        node, slab, t_min, end, references, entries, size, octant = arguments
+        near, far = _near_and_far(builder, node, slab, SLAB_FAR_RECIPROCAL)
+        entry, met = _slabs(builder, near, far, t_min, end)
+        bits = emit.mask(builder, met)
+        one = ir.Constant(emit.INT32, 1)
+        result = emit.Choice(builder, [emit.INT64, emit.INT64])
+        with result.when(builder.icmp_signed("==", bits, ir.Constant(emit.INT32, 0))):
+            result.give(ir.Constant(emit.INT64, NONE), size)
+        alone = builder.icmp_signed("==", builder.and_(bits, builder.sub(bits, one)), ir.Constant(emit.INT32, 0))
+        with result.when(alone):
+            lane = builder.zext(builder.cttz(bits, ir.Constant(emit.BOOL, 1)), emit.INT64)
+            at = builder.add(node, builder.mul(lane, ir.Constant(emit.INT64, 4)))
+            result.give(builder.sext(emit.load(builder, at, NODE_CHILD, emit.INT32), emit.INT64), size)
+        shift = emit.splat(
+            builder, builder.mul(builder.trunc(octant, emit.INT32), ir.Constant(emit.INT32, 3)), emit.INT8X32
         )
-        scale = emit.splat(builder, emit.load(builder, shear, 24, emit.FLOAT), emit.FLOAT4)
-        x, y = [], []
-        for corner in range(3):
-            at = builder.add(pack, ir.Constant(ir.IntType(64), 48 * corner))
+        order = builder.lshr(emit.load(builder, node, NODE_ORDER, emit.INT8X32), shift)
+        child = emit.load(builder, node, NODE_CHILD, emit.INT8X32)
+        child = builder.select(met, child, emit.constant(emit.INT8X32, 0))
+        child = emit.permute8(builder, child, order)
+        met = builder.icmp_signed("!=", child, emit.constant(emit.INT8X32, 0))
+        offset = builder.mul(size, ir.Constant(emit.INT64, 4))
+        emit.store_chosen(builder, child, met, builder.add(references, offset))
+        emit.store_chosen(builder, emit.permute8(builder, entry, order), met, builder.add(entries, offset))
+        number = builder.zext(builder.ctpop(bits), emit.INT64)
+        size = builder.sub(builder.add(size, number), ir.Constant(emit.INT64, 1))
+        at = builder.add(references, builder.mul(size, ir.Constant(emit.INT64, 4)))
+        result.give_else(builder.sext(emit.load(builder, at, 0, emit.INT32), emit.INT64), size)
+        return context.make_tuple(builder, NODE_AND_SIZE, result.values)
 
-            def relative(offset, origin, at=at):
-                value = emit.load_at(builder, builder.add(at, offset), emit.FLOAT4)
-                return builder.fsub(builder.fmul(value, scale), origin)
+    i64, f32 = types.int64, types.float32
+    return NODE_AND_SIZE(i64, i64, f32, f32, i64, i64, i64, i64), generate
 
-            along = relative(kz, origin_z)
-            x.append(builder.fsub(relative(kx, origin_x), builder.fmul(shear_x, along)))
-            y.append(builder.fsub(relative(ky, origin_y), builder.fmul(shear_y, along)))
 
-        def edge(p, q):
-            return builder.fsub(builder.fmul(x[p], y[q]), builder.fmul(y[p], x[q]))
+@intrinsic
+def _box_pack_intrinsic(typing_context, pack, slab, t_min, end):
+    def generate(context, builder, signature, arguments):
+        pack, slab, t_min, end = arguments
+        near, far = [], []
+        for axis in range(3):
+            turned = emit.load(builder, slab, SLAB_PLANES + 4 * axis, emit.INT32)
+            turned = builder.icmp_signed(
+                "!=", builder.and_(turned, ir.Constant(emit.INT32, 32)), ir.Constant(emit.INT32, 0)
+            )
+            low, high = (builder.add(pack, ir.Constant(emit.INT64, row + 16 * axis)) for row in (0, BOX_PACK_HIGH))
+            first, last = builder.select(turned, high, low), builder.select(turned, low, high)
+            near.append(_distance(builder, first, slab, axis, 0, SLAB_RECIPROCAL, emit.FLOAT4))
+            far.append(_distance(builder, last, slab, axis, SLAB_FAR, SLAB_FAR_RECIPROCAL, emit.FLOAT4))
+        return emit.mask(builder, _slabs(builder, near, far, t_min, end)[1])
 
-        zero = ir.Constant(emit.FLOAT4, [0.0] * 4)
-        negative = positive = None
-        for value in (edge(2, 1), edge(0, 2), edge(1, 0)):
-            below, above = builder.fcmp_ordered("<", value, zero), builder.fcmp_ordered(">", value, zero)
-            negative = below if negative is None else builder.or_(negative, below)
-            positive = above if positive is None else builder.or_(positive, above)
-        identity = emit.load(builder, pack, 144, ir.VectorType(emit.INT32, 4))
-        used = builder.icmp_signed("!=", identity, ir.Constant(ir.VectorType(emit.INT32, 4), [-1] * 4))
-        has_area = builder.icmp_signed(">=", identity, ir.Constant(ir.VectorType(emit.INT32, 4), [0] * 4))
-        possible = builder.and_(has_area, builder.not_(builder.and_(negative, positive)))
-        return builder.or_(
-            emit.mask(builder, possible), builder.shl(emit.mask(builder, used), ir.Constant(emit.INT32, 4))
-        )
+    return types.uint32(types.int64, types.int64, types.float32, types.float32), generate
 
-    return types.uint32(types.int64, types.int64, types.int64, types.int64, types.int64), generate
+
+def _sheared(builder, pack, axes, shear):
+    """Steps 1 and 2 of the method for four triangles: x, y and distance along the ray of each corner."""
+    kx, ky, kz = axes
+    origin_x, origin_y, origin_z, shear_x, shear_y, shear_z = (
+        emit.splat(builder, emit.load(builder, shear, 4 * k, emit.FLOAT), emit.FLOAT4) for k in range(6)
+    )
+    x, y, z = [], [], []
+    for corner in range(3):
+        at = builder.add(pack, ir.Constant(emit.INT64, 48 * corner))
+
+        def relative(offset, origin, at=at):
+            return builder.fsub(emit.load_at(builder, builder.add(at, offset), emit.FLOAT4), origin)
+
+        along = relative(kz, origin_z)
+        x.append(builder.fsub(relative(kx, origin_x), builder.fmul(shear_x, along)))
+        y.append(builder.fsub(relative(ky, origin_y), builder.fmul(shear_y, along)))
+        z.append(builder.fmul(shear_z, along))
+    return x, y, z
+
+
+def _edges(builder, x, y):
+    """Edge functions U, V, W of sheared corners, in the corners' precision."""
+    return [builder.fsub(builder.fmul(x[p], y[q]), builder.fmul(y[p], x[q])) for p, q in ((2, 1), (0, 2), (1, 0))]
+
+
+def _may_cover(builder, edges):
+    """Whether no two edges are of different signs. A product that vanishes and what is no number let through."""
+    least = emit.smaller(builder, emit.smaller(builder, edges[0], edges[1]), edges[2])
+    most = emit.larger(builder, emit.larger(builder, edges[0], edges[1]), edges[2])
+    return builder.fcmp_unordered(">=", builder.fmul(least, most), emit.constant(edges[0].type, 0.0))
+
+
+def _may_be_inside(builder, z, end):
+    """Whether t can be in 0 < t <= end: it lies between the corners' distances, whose weights are not negative."""
+    least = emit.smaller(builder, emit.smaller(builder, z[0], z[1]), z[2])
+    most = emit.larger(builder, emit.larger(builder, z[0], z[1]), z[2])
+    before = builder.fcmp_unordered("<=", least, emit.splat(builder, end, emit.FLOAT4))
+    return builder.and_(before, builder.fcmp_unordered(">", most, emit.constant(emit.FLOAT4, 0.0)))
+
+
+def _distances(builder, edges, z):
+    """(t, area) from float64 edges and the corners' distances; t is rounded to float32."""
+    u, v, w = edges
+    area = builder.fadd(builder.fadd(u, v), w)
+    a, b, c = (builder.fpext(value, emit.DOUBLE4) for value in z)
+    total = builder.fadd(builder.fadd(builder.fmul(u, a), builder.fmul(v, b)), builder.fmul(w, c))
+    return builder.fptrunc(builder.fdiv(total, area), emit.FLOAT4), area
+
+
+@intrinsic
+def _triangles_intrinsic(typing_context, pack, kx, ky, kz, shear, t_min, end, out):
+    def generate(context, builder, signature, arguments):
+        pack, kx, ky, kz, shear, t_min, end, out = arguments
+        x, y, z = _sheared(builder, pack, (kx, ky, kz), shear)
+        identity = emit.load(builder, pack, PACK_IDS, emit.INT4X32)
+        has_area = builder.icmp_signed(">=", identity, emit.constant(emit.INT4X32, 0))
+        possible = builder.and_(has_area, _may_be_inside(builder, z, end))
+        possible = builder.and_(possible, _may_cover(builder, _edges(builder, x, y)))
+        bits = emit.mask(builder, possible)
+        result = emit.Choice(builder, [emit.INT32])
+        with result.when(builder.icmp_signed("==", bits, ir.Constant(emit.INT32, 0))):
+            result.give(bits)
+        wide_x, wide_y = ([builder.fpext(value, emit.DOUBLE4) for value in values] for values in (x, y))
+        edges = _edges(builder, wide_x, wide_y)
+        t, area = _distances(builder, edges, z)
+        for row, value in enumerate((*edges, area, t)):
+            emit.store(builder, value, out, 32 * row)
+        has_area = builder.fcmp_ordered("!=", area, emit.constant(emit.DOUBLE4, 0.0))
+        covers = builder.and_(has_area, _may_cover(builder, edges))
+        after = builder.fcmp_ordered(">", t, emit.splat(builder, t_min, emit.FLOAT4))
+        before = builder.fcmp_ordered("<=", t, emit.splat(builder, end, emit.FLOAT4))
+        inside = builder.and_(covers, builder.and_(after, before))
+        result.give_else(emit.mask(builder, builder.and_(possible, inside)))
+        return result.values[0]
+
+    i64, f32 = types.int64, types.float32
+    return types.uint32(i64, i64, i64, i64, i64, f32, f32, i64), generate
 
 
 @intrinsic
 def _lowest_bit_intrinsic(typing_context, mask):
     def generate(context, builder, signature, arguments):
-        return builder.zext(builder.cttz(arguments[0], ir.Constant(emit.BOOL, 1)), ir.IntType(64))
+        return builder.zext(builder.cttz(arguments[0], ir.Constant(emit.BOOL, 1)), emit.INT64)
 
     return types.int64(types.uint32), generate
 
 
-def _floats(address, count):
-    return np.ctypeslib.as_array(ctypes.cast(int(address), ctypes.POINTER(ctypes.c_float)), (count,))
-
-
-def boxes_portable(node, slab, t_min, end, out):
-    """As ``boxes``, in numpy."""
-    planes, ray, result = _floats(node, 48).reshape(3, 2, 8), _floats(slab, 12).reshape(3, 4), _floats(out, 16)
-    entry = leave = None
-    with np.errstate(all="ignore"):
-        for axis in range(3):
-            to_low = (planes[axis, 0] - ray[axis, 0]) * ray[axis, 2]
-            to_high = (planes[axis, 1] - ray[axis, 1]) * ray[axis, 2]
-            near, far = (to_high, to_low) if ray[axis, 3] else (to_low, to_high)
-            entry = near if entry is None else np.where(near > entry, near, entry)
-            leave = far if leave is None else np.where(far < leave, far, leave)
-        entry = np.where(np.float32(t_min) > entry, np.float32(t_min), entry)
-        result[:8], result[8:] = entry, leave
-        met = ~(entry > leave * WIDEN) & ~(entry > np.float32(end))
-    occupied = planes[0, 0] <= planes[0, 1]
-    bits = 1 << np.arange(8)
-    return np.uint32(int(bits[met & occupied].sum()) | int(bits[occupied].sum()) << 8)
-
-
-def triangles_portable(pack, kx, ky, kz, shear):
-    """As ``triangles``, in numpy."""
-    corners = _floats(pack, 36).reshape(3, 3, 4)
-    identity = _floats(pack, 40)[36:].view(np.int32)
-    ray = _floats(shear, 8)
-    with np.errstate(all="ignore"):
-        along = corners[:, kz // 16] * ray[6] - ray[2]
-        x = (corners[:, kx // 16] * ray[6] - ray[0]) - ray[3] * along
-        y = (corners[:, ky // 16] * ray[6] - ray[1]) - ray[4] * along
-        edges = np.stack([x[p] * y[q] - y[p] * x[q] for p, q in ((2, 1), (0, 2), (1, 0))])
-        mixed = (edges < 0).any(0) & (edges > 0).any(0)
-    used = identity != -1
-    bits = 1 << np.arange(4)
-    return np.uint32(int(bits[(identity >= 0) & ~mixed].sum()) | int(bits[used].sum()) << 4)
-
-
 if numba.config.DISABLE_JIT:
-    boxes, triangles = boxes_portable, triangles_portable
-
-    def lowest_bit(mask):
-        return (int(mask) & -int(mask)).bit_length() - 1
+    from rtviewer.kernels.vector_portable import box_pack, boxes, lowest_bit, triangles, visit
 else:
     boxes = _boxes_intrinsic
-    """boxes(node, slab, t_min, end, out) -> mask. ``node`` address of a node, ``slab`` of a slab
-    (``ray_box.set_slab``), ``t_min`` and widened ``end`` float32; ``out`` address of 16 float32 that receive eight
-    entries and eight exits. Bits 0-7: children the ray meets inside the interval; bits 8-15: occupied lanes."""
+    """boxes(node, slab, t_min, end, out) -> mask. ``node`` address of a node, ``slab`` of a slab, ``t_min`` and widened
+    ``end`` float32; ``out`` address of 16 float32 that receive eight entries and eight exits. Bits 0-7: children the
+    ray meets inside the interval; bits 8-15: occupied lanes."""
+    visit = _visit_intrinsic
+    """visit(node, slab, t_min, end, references, entries, size, octant) -> (reference, size). Stacks the children that
+    the ray meets, farthest first in the node's order for the octant, all but the last, which is returned; NONE when
+    there is none. ``references`` and ``entries``: addresses of the stack's arrays, of which up to eight elements from
+    ``size`` on are overwritten."""
+    box_pack = _box_pack_intrinsic
+    """box_pack(pack, slab, t_min, end) -> mask. Bits 0-3: boxes of a pack that the ray may meet inside the interval."""
     triangles = _triangles_intrinsic
-    """triangles(pack, kx, ky, kz, shear) -> mask. Byte offsets of the axes in a corner; ``shear`` address of a shear
-    (``ray_triangle.set_shear``). Bits 0-3: lanes with an area that float32 edge values do not
-    reject; bits 4-7: used lanes."""
+    """triangles(pack, kx, ky, kz, shear, t_min, end, out) -> mask. Byte offsets of the axes in a corner; ``shear``
+    address of a shear of scale 1 (``ray_triangle.set_shear``). Bits 0-3: lanes that the ray meets in t_min < t <= end,
+    edges that may belong to a neighbour included. Where there is one, ``out`` receives U, V, W and area, (4, 4)
+    float64, and t, (4,) float32."""
     lowest_bit = _lowest_bit_intrinsic
     """Index of the lowest set bit of a uint32 that is not 0."""

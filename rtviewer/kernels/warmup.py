@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rtviewer.dxr.verdicts import Counter
 from rtviewer.kernels import cuts, exact_cost, leaves, refit, state, wide_builder
 
 
@@ -57,23 +56,10 @@ def _builder() -> None:
 
 
 def _tracer(counting: bool, logging: bool) -> None:
-    from rtviewer.kernels.traverse import Arguments, Found, Rays, trace_rays
+    from rtviewer.kernels.traverse import trace_rays
 
-    world = np.zeros(state.WORLD_SIZE, np.uint8)
-    rays = Rays(
-        np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32),
-        np.zeros(0, np.float32), np.zeros(0, np.float32), np.zeros(0, np.bool_),
-    )  # fmt: skip
-    word, real = np.zeros(1, np.uint32), np.zeros(1, np.float32)
-    arguments = Arguments(word, word, word, word, word, word, real)
-    found = Found(
-        np.zeros(0, np.float32),
-        np.zeros((0, 4), np.int32),
-        np.zeros((0, 2), np.float32),
-        np.zeros(0, np.int64),
-        np.zeros(0, np.int64),
+    world, batch, log, walk = (
+        np.zeros(size, np.uint8).ctypes.data
+        for size in (state.WORLD_SIZE, state.BATCH_SIZE, state.LOG_SIZE, state.WALK_SIZE)
     )
-    counters = np.zeros((0, len(Counter)), np.int32) if counting else None
-    log = np.zeros(state.LOG_SIZE, np.uint8).ctypes.data if logging else None
-    walk = np.zeros(state.STACK, np.uint8)
-    trace_rays(world.ctypes.data, rays, arguments, found, counters, log, walk.ctypes.data, 0, 0)
+    trace_rays(world, batch, 0 if counting else None, log if logging else None, walk, 0, 0)

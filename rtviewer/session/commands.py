@@ -26,6 +26,7 @@ from rtviewer.session.document import Document
 from rtviewer.session.events import BlobChanged, DocumentChanged, Refusal
 from rtviewer.session.hlsl import flags_as_hlsl, ray_as_hlsl
 from rtviewer.session.image import MAX_PIXELS, pixel_ray
+from rtviewer.session.image_commands import ImageCommands
 from rtviewer.session.jobs import Job, Lane
 from rtviewer.session.live_work import LiveWork
 from rtviewer.session.log_commands import LogCommands
@@ -44,7 +45,7 @@ LEVELS = {
 }
 
 
-class Session(CopyCommands, LogCommands, LiveWork):
+class Session(CopyCommands, ImageCommands, LogCommands, LiveWork):
     """Store, document and jobs of one window or script.
 
     ``post``: how finished work reaches the owner's thread; without it results wait until ``pump`` or ``wait``.

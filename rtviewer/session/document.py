@@ -183,17 +183,21 @@ class World:
         ray_flags: RayFlag = RayFlag.NONE,
         mask: int = 0xFF,
         counters: bool = True,
+        x_ray: bool = False,
         profile: Profile = DEFAULT_PROFILE,
         **settings: Any,
     ) -> ImageBuffer:
         """Trace an image of ``size`` (width, height). ``settings``: further fields of RaySettings, such as ``t_min``.
+
+        ``x_ray``: also count what lies along every whole ray (``ImageBuffer.x_ray_counter``).
 
         Raises InvalidInputError when flags, interval or mask break a rule, RtviewerError on a camera without a view.
         """
         from rtviewer.session.image import trace_image
 
         rays = scene_rays(self.scene, ray_flags=ray_flags, mask=mask, **settings)
-        image = trace_image(self, self._camera_for(camera), size, rays, counters=counters, profile=profile)
+        view = self._camera_for(camera)
+        image = trace_image(self, view, size, rays, counters=counters, x_ray=x_ray, profile=profile)
         with self._lock:
             self._kept["size", "last"] = (int(size[0]), int(size[1]))
         return image
@@ -208,21 +212,23 @@ class World:
         size: tuple[int, int] | None = None,
         ray_flags: RayFlag = RayFlag.NONE,
         mask: int = 0xFF,
+        x_ray: bool = False,
         profile: Profile = DEFAULT_PROFILE,
         **settings: Any,
     ) -> RayLog:
         """One ray's log: of a pixel of the image that ``trace`` makes, or of a typed ray (origin and direction).
 
-        ``size``: of that image; None is that of this world's last one.
+        ``size``: of that image; None is that of this world's last one. ``x_ray``: the events of the whole ray.
         """
         from rtviewer.session.raylog import walk_pixel, walk_ray
 
         rays = scene_rays(self.scene, ray_flags=ray_flags, mask=mask, **settings)
         if origin is not None and direction is not None and pixel is None:
-            return walk_ray(self, origin, direction, rays, profile=profile)
+            return walk_ray(self, origin, direction, rays, profile=profile, x_ray=x_ray)
         if pixel is None or origin is not None or direction is not None:
             raise RtviewerError("explain takes either pixel=(x, y), or origin=(x, y, z) and direction=(x, y, z)")
-        return walk_pixel(self, self._camera_for(camera), size or self.last_size, pixel, rays, profile=profile)
+        view = self._camera_for(camera)
+        return walk_pixel(self, view, size or self.last_size, pixel, rays, profile=profile, x_ray=x_ray)
 
     def _camera_for(self, camera: Camera | None) -> Camera:
         """The camera given, or the scene's; raises RtviewerError when its numbers make no picture."""

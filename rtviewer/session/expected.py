@@ -5,7 +5,7 @@ Read off the log's events and the structures; nothing is traced again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from rtviewer.errors import RtviewerError
 from rtviewer.session import explain
 from rtviewer.session.document import TOP_LEVEL, World
 from rtviewer.session.left_out import why_left_out
+from rtviewer.session.playback import ACCEPTED
 from rtviewer.session.state import Expected
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ NEARNESS = (
     Verdict.ANY_HIT_IGNORED,
     Verdict.AT_OR_BEYOND_CURRENT_END,
     Verdict.TIE_LOST,
-    *(Verdict(verdict) for verdict in explain.ACCEPTED),
+    *(Verdict(verdict) for verdict in ACCEPTED),
 )
 """Of several candidates the one that came farthest through the tests tells the story: from far to near to a hit."""
 
@@ -96,8 +97,16 @@ def check_expected(world: World, expected: Expected) -> None:
 
 
 def explain_expected(log: RayLog, expected: Expected) -> Explanation:
-    """What became of what was expected. RtviewerError when the world has no such thing."""
+    """What became of what was expected. RtviewerError when the world has no such thing.
+
+    Of an x-ray the ray itself tells, for an x-ray replaces no hit by a nearer one; its events are then not those shown.
+    """
     check_expected(log.world, expected)
+    if log.x_ray:
+        from rtviewer.session.raylog import walk_ray
+
+        own = walk_ray(log.world, log.origin, log.direction, log.rays, profile=log.profile)
+        return replace(explain_expected(own, expected), events=())
     fate = _fate(log, expected)
     return Explanation(
         expected, f"{expected.text}{fate.text} [{fate.rule}]", fate.verdict, fate.rule, fate.events[:MAX_EVIDENCE]
@@ -175,7 +184,7 @@ def _fate_of_candidates(log: RayLog, expected: Expected, found: NDArray[np.int64
     rank = np.array([NEARNESS.index(Verdict(int(v))) if Verdict(int(v)) in NEARNESS else -1 for v in verdicts])
     best = found[rank == rank.max()]
     t = np.nan_to_num(log.events["t"][best].astype(np.float64), nan=np.inf)
-    accepted = Verdict(int(log.events["verdict"][best[0]])).value in explain.ACCEPTED
+    accepted = Verdict(int(log.events["verdict"][best[0]])).value in ACCEPTED
     index = int(best[-1] if accepted else best[np.argmin(t)])  # of hits the last one stood longest
     if accepted:
         return _committed(log, expected, index)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from rtviewer.session.document import World
     from rtviewer.session.raylog import RayLog
 
-ACCEPTED = tuple(int(verdict) for verdict, meaning in VERDICTS.items() if meaning.family == "accepted")
-
 OF_HITS: dict[Verdict, str] = {
     Verdict.COMMITTED: "opaque: committed without any-hit, the ray now ends here",
     Verdict.FIRST_HIT_ENDED_SEARCH: "opaque: committed, and ACCEPT_FIRST_HIT_AND_END_SEARCH ends the search",
@@ -28,6 +26,7 @@ OF_HITS: dict[Verdict, str] = {
     ),
     Verdict.ANY_HIT_ENDED_SEARCH: "any-hit {program} accepted it and ended the search",
     Verdict.ANY_HIT_IGNORED: "any-hit {program} ignored it: nothing is committed and the search goes on",
+    Verdict.SURFACE_PASSED: "a hit if nothing were nearer: the x-ray counts it as a surface and goes on",
 }
 """Sentences of candidates that passed every test."""
 

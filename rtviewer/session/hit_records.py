@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rtviewer.dxr.layouts import low_24
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
 from rtviewer.dxr.shader_table import ABSENT, AS_GIVEN, HitGroup, HitGroupType, hit_group_index
@@ -50,6 +53,7 @@ class HitRecord:
         return f"record {self.place}{name}{all_alike}: {', '.join(parts)}"
 
 
+SPHERES = (IntersectionProgram.SPHERE.name, IntersectionProgram.SPHERE_FAR_FIRST.name)
 NO_ANY_HIT = "no any-hit shader: acts opaque [OPQ-5]"
 
 
@@ -78,3 +82,18 @@ def record_of(world: World, rays: RaySettings, instance: int, geometry: int) -> 
         "" if any_hit == ABSENT else AnyHitProgram(any_hit).name,
         "" if intersection == ABSENT else IntersectionProgram(intersection).name,
     )
+
+
+def sphere_geometries(world: World, blas: int) -> NDArray[np.bool_]:
+    """(geometries,) bool: whether a bottom level's procedurals of each geometry are spheres.
+
+    By the record of the first instance of it, for rays with the scene's programs and a multiplier of 1.
+    """
+    rays = RaySettings(any_hit=world.scene.any_hit, intersection=world.scene.intersection)
+    placed = np.flatnonzero(world.instance_blas == blas)
+    spheres = np.full(len(world.blases[blas].geometries), rays.intersection.name in SPHERES)
+    for geometry in range(len(spheres) if len(placed) else 0):
+        record = record_of(world, rays, int(placed[0]), geometry)
+        if record is not None:
+            spheres[geometry] = record.intersection in SPHERES
+    return spheres

@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rtviewer.dxr.counters import X_RAY_COUNTERS, XRayCounter
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.rules import check_ray_flags, check_ray_interval, require
 from rtviewer.dxr.verdicts import Counter
@@ -41,7 +43,7 @@ BLOCK_POINTS = 4
 """Rays of 4 x 4 neighbouring lattice points follow each other, as packets of 16 want."""
 MAX_PIXELS = 1 << 26
 MAX_PIXELS_WITH_COUNTERS = 1 << 24
-"""4096 x 4096: with all counters a pixel takes more than twice the bytes, and a copy of each is made."""
+"""4096 x 4096: all counters of a pixel take 120 bytes more, and a copy of each is made; an x-ray takes them again."""
 
 _NO_RAYS = RayBatch.make(np.empty((0, 3)), np.empty((0, 3)))
 
@@ -61,6 +63,8 @@ class ImageRequest:
     counters: bool = False
     generation: int = 0
     profile: Profile = DEFAULT_PROFILE
+    x_ray: bool = False
+    """Trace every ray once more, with nothing that ends it, and count (``TraceSettings.x_ray``)."""
 
 
 HIT_FIELDS: tuple[tuple[str, Any, Any, tuple[int, ...]], ...] = (
@@ -82,7 +86,8 @@ HIT_FIELDS: tuple[tuple[str, Any, Any, tuple[int, ...]], ...] = (
 class ImageBuffer:
     """A picture's hits: arrays (height, width) as in ``trace.request.Hits``; ``attributes`` has a last axis of 2.
 
-    ``counters`` (height, width, len(Counter)) int32, or None when they were not asked for. ``valid`` bool: the pixel
+    ``counters`` (height, width, len(Counter)) int32, or None when they were not asked for; likewise ``x_ray``, the
+    counters of the x-ray. ``valid`` bool: the pixel
     was traced itself; where False it shows the nearest traced pixel up and left of it. The rest is the echo: what was
     asked (``request``), the ``step`` of the last pass, wall ``seconds`` since the request and ``rays_traced``.
     """
@@ -103,6 +108,7 @@ class ImageBuffer:
     step: int = 1
     seconds: float = 0.0
     rays_traced: int = 0
+    x_ray: NDArray[np.int32] | None = None
 
     @property
     def width(self) -> int:
@@ -143,6 +149,21 @@ class ImageBuffer:
             raise RtviewerError("this picture was traced without counters")
         return self.counters[:, :, int(counter)]
 
+    def x_ray_counter(self, counter: XRayCounter | str) -> NDArray[np.int32]:
+        """(height, width) int32 of one x-ray counter, by its name such as ``surfaces``.
+
+        RtviewerError when the picture was traced without an x-ray, or for an unknown name.
+        """
+        if self.x_ray is None:
+            raise RtviewerError("this picture was traced without an x-ray")
+        if isinstance(counter, str):
+            by_name = {one.name: one for one in X_RAY_COUNTERS}
+            if counter not in by_name:
+                raise RtviewerError(f"no x-ray counter {counter!r}: there are {', '.join(by_name)}")
+            counter = by_name[counter]
+        total: NDArray[np.int32] = self.x_ray[:, :, [int(c) for c in counter.columns]].sum(-1, dtype=np.int32)
+        return total
+
     def explain(self, pixel: tuple[int, int]) -> RayLog:
         """The log of a pixel's ray: the picture's own camera, size, settings and structures."""
         from rtviewer.session.raylog import walk_pixel
@@ -151,6 +172,12 @@ class ImageBuffer:
         return walk_pixel(
             request.world, request.camera, (request.width, request.height), pixel, request.rays, profile=request.profile
         )
+
+    def save(self, path: Path | str, mode: str = "shaded", palette: str = "viridis", *, legend: bool = True) -> None:
+        """Write it as .png, .exr or .npz: see ``session.picture_file.save_picture``."""
+        from rtviewer.session.picture_file import save_picture
+
+        save_picture(Path(path), self, ImageSettings(mode, palette), legend=legend)
 
     def picture(self) -> Picture:
         """The traced pixels as what ``shade.modes.shade`` colours; of a coarse picture only the lattice."""
@@ -161,6 +188,7 @@ class ImageBuffer:
             self.step, rays.ray_flags, rays.intersection,
             **{name: getattr(self, name)[lattice] for name, _, _, _ in HIT_FIELDS},
             counters=None if self.counters is None else self.counters[lattice],
+            x_ray=None if self.x_ray is None else self.x_ray[lattice],
         )  # fmt: skip
 
     def hits(self) -> Hits:
@@ -181,9 +209,13 @@ class _Canvas:
         }
         if request.counters:
             self.arrays["counters"] = np.zeros((height, width, len(Counter)), np.int32)
+        if request.x_ray:
+            self.arrays["x_ray"] = np.zeros((height, width, len(Counter)), np.int32)
         self.valid = np.zeros((height, width), np.bool_)
 
-    def store(self, columns: NDArray[np.int64], rows: NDArray[np.int64], result: TraceResult) -> None:
+    def store(
+        self, columns: NDArray[np.int64], rows: NDArray[np.int64], result: TraceResult, x_ray: TraceResult | None
+    ) -> None:
         """Write the results of some pixels."""
         height, width = self.valid.shape
         pixel = rows * width + columns
@@ -191,6 +223,8 @@ class _Canvas:
             self.arrays[name].reshape(height * width, *axes)[pixel] = getattr(result.hits, name)
         if result.counters is not None:
             self.arrays["counters"].reshape(height * width, -1)[pixel] = result.counters
+        if x_ray is not None:
+            self.arrays["x_ray"].reshape(height * width, -1)[pixel] = x_ray.counters
         self.valid.reshape(-1)[pixel] = True
 
     def spread(self, x: int, y: int, step: int) -> None:
@@ -210,9 +244,9 @@ class _Canvas:
             return np.ascontiguousarray(array[window]) if is_last else array[window].copy()
 
         arrays = {name: taken(array) for name, array in self.arrays.items()}
-        counters = arrays.pop("counters", None)
+        counters, x_ray = arrays.pop("counters", None), arrays.pop("x_ray", None)
         return ImageBuffer(
-            self.request, **arrays, counters=counters, valid=taken(self.valid),
+            self.request, **arrays, counters=counters, x_ray=x_ray, valid=taken(self.valid),
             step=step, seconds=seconds, rays_traced=rays_traced,
         )  # fmt: skip
 
@@ -261,9 +295,10 @@ def trace_settings(rays: RaySettings, scene: Scene | None = None) -> TraceSettin
 def check_request(request: ImageRequest) -> None:
     """Refuse what cannot be traced: InvalidInputError by rules RF-* and RAY-*, RtviewerError for a useless size."""
     width, height = request.width, request.height
-    most = MAX_PIXELS_WITH_COUNTERS if request.counters else MAX_PIXELS
+    arrays = int(request.counters) + int(request.x_ray)
+    most = MAX_PIXELS_WITH_COUNTERS // arrays if arrays else MAX_PIXELS
     if width < 1 or height < 1 or width * height > most:
-        counting = " with counters" if request.counters else ""
+        counting = (" with counters" if request.counters else "") + (" with an x-ray" if request.x_ray else "")
         raise RtviewerError(f"cannot trace an image of {width} x {height}: 1 to {most:,} pixels are possible{counting}")
     found = check_ray_flags(request.rays.ray_flags, request.profile)
     require([*found, *check_ray_interval(request.rays.t_min, request.rays.t_max)], "trace")
@@ -324,6 +359,7 @@ class _Tracing:
         self.traced = 0
         self._dispatcher = request.world.dispatcher(request.profile)
         self._settings = trace_settings(request.rays, request.world.scene)
+        self._x_ray = replace(self._settings, x_ray=True)
         self._cancelled: Cancelled = cancelled or (lambda: False)
         self._on_progress = on_progress
         self._lock = threading.Lock()
@@ -365,10 +401,11 @@ class _Tracing:
             batch = camera_rays(request.camera, request.width, request.height, columns, rows, request.rays)
             try:
                 result = self._dispatcher.trace(batch, self._settings, counters=request.counters)
+                x_ray = self._dispatcher.trace(batch, self._x_ray, counters=True) if request.x_ray else None
             except InvalidInputError:
                 self._raise_fault_of_pixel(batch, columns, rows)
                 raise
-            self.canvas.store(columns, rows, result)
+            self.canvas.store(columns, rows, result, x_ray)
         if step > 1:
             self.canvas.spread(x, y, step)
         with self._lock:
@@ -381,7 +418,10 @@ class _Tracing:
         """Raise the hit-group fault (HG-4, TRAV-5) of the first of these pixels that has one, saying where it is."""
         for number in range(len(batch)):
             try:
-                self._dispatcher.trace(batch.part(number, number + 1), self._settings)
+                one = batch.part(number, number + 1)
+                self._dispatcher.trace(one, self._settings)
+                if self.request.x_ray:  # it comes to records that the ray itself ends before
+                    self._dispatcher.trace(one, self._x_ray, counters=True)
             except InvalidInputError as error:
                 place = f"pixel {columns[number]},{rows[number]}: "
                 found = [replace(v, message=place + v.message.removeprefix("ray 0: ")) for v in error.violations]
@@ -395,6 +435,7 @@ def trace_image(
     rays: RaySettings,
     *,
     counters: bool = False,
+    x_ray: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
     cancelled: Cancelled | None = None,
@@ -406,10 +447,12 @@ def trace_image(
     """
     from rtviewer.session.jobs import default_threads
 
-    request = ImageRequest(world, camera, *size, rays, counters, profile=profile)
+    request = ImageRequest(world, camera, *size, rays, counters, profile=profile, x_ray=x_ray)
     check_request(request)
     # No rays: loads the kernels, so that the picture's seconds are those of tracing.
     world.dispatcher(profile).trace(_NO_RAYS, trace_settings(rays), counters=counters)
+    if x_ray:
+        world.dispatcher(profile).trace(_NO_RAYS, trace_settings(rays), counters=True)
     count = threads or default_threads()
     say = (lambda fraction: progress(fraction, "tracing")) if progress else None
     with ThreadPoolExecutor(count, thread_name_prefix="trace") as pool:

@@ -53,7 +53,7 @@ class LiveWork:
         self._listeners: list[Callable[[Event], None]] = []
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._post: Post = post or self._inbox.put
-        self._requested_counters = False
+        self._requested_counters = self._requested_x_ray = False
         self._newest: dict[Lane, object] = {}
         self.store.subscribe(self._on_state)
 
@@ -133,13 +133,14 @@ class LiveWork:
     # What follows changes
 
     def _on_state(self, old: State, new: State, changed: frozenset[str]) -> None:
-        if changed & {"rays", "camera", "image_size"} or (
-            "image" in changed and modes.MODES[new.image.mode].needs_counters and not self._requested_counters
-        ):
+        mode, mode_before = modes.MODES[new.image.mode], modes.MODES[old.image.mode]
+        lacks = mode.needs_counters > self._requested_counters or mode.is_x_ray > self._requested_x_ray
+        if changed & {"rays", "camera", "image_size"} or ("image" in changed and lacks):
             self._request_image()
         if "image" in changed:
             self._colour_image()
-        if changed & {"rays", "pick", "typed_ray"} or ("camera" in changed and new.pick):
+        log_differs = mode.is_x_ray != mode_before.is_x_ray and (new.pick or new.typed_ray)
+        if changed & {"rays", "pick", "typed_ray"} or ("camera" in changed and new.pick) or log_differs:
             self._request_log()
 
     def _request_image(self) -> None:
@@ -152,11 +153,12 @@ class LiveWork:
             return None
         self._image_generation += 1
         generation = self._image_generation
-        needs_counters = modes.MODES[state.image.mode].needs_counters
+        mode = modes.MODES[state.image.mode]
         request = ImageRequest(
-            world, state.camera, *state.image_size, state.rays, needs_counters, generation, state.profile
-        )
-        self._requested_counters = needs_counters
+            world, state.camera, *state.image_size, state.rays, mode.needs_counters, generation, state.profile,
+            mode.is_x_ray,
+        )  # fmt: skip
+        self._requested_counters, self._requested_x_ray = request.counters, request.x_ray
 
         def show(buffer: ImageBuffer, fraction: float, is_complete: bool) -> None:
             if generation == self._image_generation and self.world is world:
@@ -175,7 +177,8 @@ class LiveWork:
         buffer, settings = self._image, self.state.image
         if not self.live or buffer is None:
             return
-        if modes.MODES[settings.mode].needs_counters and buffer.counters is None:
+        mode = modes.MODES[settings.mode]
+        if (mode.needs_counters and buffer.counters is None) or (mode.is_x_ray and buffer.x_ray is None):
             return  # the image with counters is on its way
 
         def work(_: Job) -> modes.Shaded:
@@ -197,7 +200,7 @@ class LiveWork:
         world, state = self.world, self.state
         self._log_generation += 1
         generation = self._log_generation
-        pick, ray = state.pick, state.typed_ray
+        pick, ray, x_ray = state.pick, state.typed_ray, modes.MODES[state.image.mode].is_x_ray
         if world is None or (pick is None and ray is None):
             self.jobs.cancel(Lane.LOG)
             self._tell_log(None)
@@ -205,11 +208,11 @@ class LiveWork:
 
         def work(_: Job) -> RayLog:
             if ray is not None:
-                log = walk_ray(world, ray.origin, ray.direction, state.rays, profile=state.profile)
+                log = walk_ray(world, ray.origin, ray.direction, state.rays, profile=state.profile, x_ray=x_ray)
             else:
                 assert pick is not None
                 size, pixel = (pick.width, pick.height), (pick.x, pick.y)
-                log = walk_pixel(world, state.camera, size, pixel, state.rays, profile=state.profile)
+                log = walk_pixel(world, state.camera, size, pixel, state.rays, profile=state.profile, x_ray=x_ray)
             log.playback.prepare()
             return log
 

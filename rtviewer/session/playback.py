@@ -33,7 +33,12 @@ class Stop(StrEnum):
     COMMIT = "commit"
 
 
-ACCEPTED = tuple(int(verdict) for verdict, meaning in VERDICTS.items() if meaning.family == "accepted")
+ACCEPTED = tuple(
+    int(verdict)
+    for verdict, meaning in VERDICTS.items()
+    if meaning.family == "accepted" and verdict is not Verdict.SURFACE_PASSED
+)
+"""Verdicts of hits that are committed; what an x-ray passes shortens no ray."""
 
 StopAt: TypeAlias = Stop | Verdict
 

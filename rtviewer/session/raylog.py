@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rtviewer.dxr.counters import X_RAY_COUNTERS, XRayCounter
 from rtviewer.dxr.flags import HitKind, format_flags
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.rules import check_ray_flags, check_ray_interval, require
 from rtviewer.dxr.verdicts import VERDICTS, Counter, EventKind, Verdict
-from rtviewer.errors import Violation, violation
+from rtviewer.errors import InvalidInputError, Violation, violation
 from rtviewer.scene.camera import Camera
 from rtviewer.session import explain
 from rtviewer.session.document import TOP_LEVEL, World
@@ -28,7 +29,7 @@ from rtviewer.session.hit_records import HitRecord, record_index, record_of
 from rtviewer.session.image import pixel_ray, trace_settings
 from rtviewer.session.playback import Playback
 from rtviewer.session.state import Expected, RaySettings
-from rtviewer.trace.request import RayBatch, Walk
+from rtviewer.trace.request import Hits, RayBatch, Walk
 
 Vector = tuple[float, float, float]
 
@@ -131,7 +132,9 @@ class LogResult:
 class RayLog:
     """The log of one ray. ``events``: EVENT rows in the order made; ``truncated``: the log hit its limit.
 
-    ``counters``: Counter to count. ``pixel`` and ``size`` are None for a typed ray.
+    ``counters``: Counter to count, of the ray itself; ``x_ray_counters``: of its x-ray (``TraceSettings.x_ray``), empty
+    where that comes to a hit-group record at fault. ``x_ray``: the events are those of the x-ray; ``result`` is the
+    ray's own all the same. ``pixel`` and ``size`` are None for a typed ray.
     """
 
     world: World
@@ -147,6 +150,9 @@ class RayLog:
     camera: Camera | None = None
     size: tuple[int, int] | None = None
     pixel: tuple[int, int] | None = None
+    x_ray: bool = False
+    x_ray_counters: dict[Counter, int] = field(default_factory=dict)
+    profile: Profile = DEFAULT_PROFILE
 
     def __len__(self) -> int:
         return len(self.events)
@@ -214,6 +220,7 @@ class RayLog:
             other is not None
             and self.world is other.world
             and (self.origin, self.direction, self.rays) == (other.origin, other.direction, other.rays)
+            and (self.x_ray, self.profile) == (other.x_ray, other.profile)
             and len(self) == len(other)
         )
 
@@ -228,10 +235,17 @@ class RayLog:
             f"{result.formula}"
         )
 
+    def x_ray_count(self, counter: XRayCounter) -> int:
+        """One x-ray counter. KeyError where ``x_ray_counters`` is empty."""
+        return sum(self.x_ray_counters[column] for column in counter.columns)
+
     def to_json(self, rows: Iterable[LogRow] | None = None) -> dict[str, Any]:
         """As ``rtviewer ray --json`` prints it, with all events or those given. Infinite and undefined numbers are
-        null."""
-        ray = {
+        null.
+
+        An x-ray's log has ``x_ray`` in ``ray``, and the x-ray counters among the others.
+        """
+        ray: dict[str, Any] = {
             "origin": [finite(v) for v in self.origin],
             "direction": [finite(v) for v in self.direction],
             "t_min": finite(self.rays.t_min),
@@ -242,13 +256,17 @@ class RayLog:
             "size": list(self.size) if self.size else None,
             "warnings": list(self.warnings),
         }
-        return {
+        answer: dict[str, Any] = {
             "ray": ray,
             "events": [row.to_json() for row in (self if rows is None else rows)],
             "truncated": self.truncated,
             "result": self.result.to_json(),
-            "counters": {counter.name.lower(): count for counter, count in self.counters.items()},
+            "counters": {counter.key: count for counter, count in self.counters.items()},
         }
+        if self.x_ray:
+            ray["x_ray"] = True
+            answer["counters"] |= {counter.key: self.x_ray_count(counter) for counter in X_RAY_COUNTERS}
+        return answer
 
 
 def finite(value: float) -> float | None:
@@ -279,10 +297,11 @@ def walk_ray(
     *,
     profile: Profile = DEFAULT_PROFILE,
     limit: int = MAX_EVENTS,
+    x_ray: bool = False,
 ) -> RayLog:
     """The log of a typed ray. Raises InvalidInputError when ray, flags or interval break a rule."""
     require(check_ray_values(origin, direction), "ray")
-    return _log(world, RayBatch.make(origin, direction, rays.t_min, rays.t_max), rays, profile, limit)
+    return _log(world, RayBatch.make(origin, direction, rays.t_min, rays.t_max), rays, profile, limit, x_ray)
 
 
 def walk_pixel(
@@ -294,16 +313,30 @@ def walk_pixel(
     *,
     profile: Profile = DEFAULT_PROFILE,
     limit: int = MAX_EVENTS,
+    x_ray: bool = False,
 ) -> RayLog:
     """The log of the ray through a pixel of the image of ``size`` (width, height)."""
     batch = pixel_ray(camera, *size, *pixel, rays)
-    return _log(world, batch, rays, profile, limit, camera=camera, size=size, pixel=pixel)
+    return _log(world, batch, rays, profile, limit, x_ray, camera=camera, size=size, pixel=pixel)
 
 
-def _log(world: World, batch: RayBatch, rays: RaySettings, profile: Profile, limit: int, **echo: Any) -> RayLog:
+def _log(
+    world: World, batch: RayBatch, rays: RaySettings, profile: Profile, limit: int, x_ray: bool, **echo: Any
+) -> RayLog:
     require([*check_ray_flags(rays.ray_flags, profile), *check_ray_interval(rays.t_min, rays.t_max)], "ray")
-    walked: Walk = world.dispatcher(profile).walk(batch, trace_settings(rays, world.scene), limit=limit)
-    counts = walked.result.counters
+    dispatcher = world.dispatcher(profile)
+    settings = trace_settings(rays, world.scene)
+    through = replace(settings, x_ray=True)
+    walked = dispatcher.walk(batch, through if x_ray else settings, limit=limit)
+    # The other one only counts, on the kernel that is there for the log.
+    try:
+        other = dispatcher.walk(batch, settings if x_ray else through, limit=1, kinds=0)
+    except InvalidInputError:
+        if x_ray:
+            raise
+        other = None  # behind its hit the ray would come to a record at fault
+    own, whole = (other, walked) if x_ray else (walked, other)
+    assert own is not None
     return RayLog(
         world,
         _vector(batch.origin[0]),
@@ -311,19 +344,27 @@ def _log(world: World, batch: RayBatch, rays: RaySettings, profile: Profile, lim
         rays,
         walked.events[walked.offsets[0] : walked.offsets[1]],
         bool(walked.truncated[0]),
-        _result(world, walked, rays),
-        {} if counts is None else {counter: int(counts[0, counter]) for counter in Counter},
+        _result(world, own.result.hits, rays),
+        _counted(own),
         tuple(str(v) for v in check_ray_values(_vector(batch.origin[0]), _vector(batch.direction[0]))),
+        x_ray=x_ray,
+        x_ray_counters=_counted(whole) if whole is not None else {},
+        profile=profile,
         **echo,
     )
+
+
+def _counted(walked: Walk) -> dict[Counter, int]:
+    counts = walked.result.counters
+    assert counts is not None
+    return {counter: int(counts[0, counter]) for counter in Counter}
 
 
 def _vector(values: NDArray[np.float32]) -> Vector:
     return float(values[0]), float(values[1]), float(values[2])
 
 
-def _result(world: World, walked: Walk, rays: RaySettings) -> LogResult:
-    hits = walked.result.hits
+def _result(world: World, hits: Hits, rays: RaySettings) -> LogResult:
     instance, geometry = int(hits.instance_index[0]), int(hits.geometry_index[0])
     record = record_of(world, rays, instance, geometry) if hits.hit[0] else None
     return LogResult(

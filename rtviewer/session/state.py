@@ -66,6 +66,8 @@ class ViewSettings:
     depth_high: int = -1
     scope: int = -1
     """Structure shown: -1 the top level (world space), else the index of a bottom level (object space)."""
+    show_histogram: bool = True
+    """Whether the trace view shows the spread of a heat map's numbers."""
     hidden_instances: frozenset[int] = frozenset()
     """Instances that the structure view leaves out; tracing knows nothing of it."""
 

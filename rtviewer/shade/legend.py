@@ -50,7 +50,7 @@ def nice_ticks(low: float, high: float, count: int = 5, *, whole: bool = False) 
     raw = (high - low) / max(count - 1, 1)
     raw = max(raw, 1.0) if whole else raw
     power = 10.0 ** math.floor(math.log10(raw))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * 0.999)
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * 0.8)
     first = math.ceil(low / step)
     inner = [first * step + i * step for i in range(int((high - low) / step) + 2)]
     inner = [value for value in inner if low + 0.3 * step < value < high - 0.3 * step]

@@ -12,11 +12,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rtviewer.dxr.counters import COUNTERS, X_RAY_COUNTERS, Counter, CounterMeaning
 from rtviewer.dxr.flags import GeometryFlag, HitKind, InstanceFlag
 from rtviewer.dxr.rules import Opacity, effective_opacity
-from rtviewer.dxr.verdicts import COUNTER_MEANINGS, Counter
 from rtviewer.errors import RtviewerError
 from rtviewer.shade.heatmap import NO_VALUE, heatmap, value_range
+from rtviewer.shade.histogram import Histogram, histogram
 from rtviewer.shade.legend import Legend, scale_legend
 from rtviewer.shade.palettes import encode_srgb, index_colours, surface_colours
 from rtviewer.shade.picture import Picture
@@ -29,10 +30,15 @@ BACK: Colour = (240, 152, 56)
 PROCEDURAL: Colour = (150, 200, 90)
 OPAQUE: Colour = (74, 144, 217)
 NON_OPAQUE: Colour = (245, 205, 80)
+HIT: Colour = (226, 190, 110)
+MISS: Colour = (70, 74, 82)
 
 SKY_LOW = np.array([0.62, 0.66, 0.72], np.float32)
 SKY_HIGH = np.array([0.16, 0.26, 0.44], np.float32)
 AMBIENT = 0.12
+
+MOST_ENTRIES = 8
+"""Indices that a legend names."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +46,14 @@ class Mode:
     """One way to colour an image. Exactly one of ``colours`` and ``values`` is there.
 
     ``colours``: Picture to (rows, columns, 3) uint8 for pixels that hit. ``values``: Picture to (rows, columns)
-    numbers, NaN for none. ``counters``: those it needs. ``legend``: named colours of an attribute mode, or a note.
+    numbers, NaN for none. ``counters``: those it needs, of the x-ray where ``is_x_ray``. ``entries``: named colours of
+    an attribute mode; ``index``: the Picture's field whose values name them instead; ``note``: a text.
     """
 
     name: str
     label: str
     tooltip: str
-    kind: Literal["attribute", "heat"]
+    kind: Literal["attribute", "heat", "x-ray"]
     unit: str = ""
     colours: Callable[[Picture], NDArray[np.uint8]] | None = None
     values: Callable[[Picture], NDArray[np.floating[Any]]] | None = None
@@ -55,10 +62,19 @@ class Mode:
     note: str = ""
     shows_misses: bool = False
     """Whether ``colours`` has a colour for pixels that hit nothing, too."""
+    index: str = ""
+    whole: bool = False
+    """Values are whole numbers."""
+
+    @property
+    def is_x_ray(self) -> bool:
+        """Whether it shows what lies along the whole ray, not what the ray met up to its hit."""
+        return self.kind == "x-ray"
 
     @property
     def needs_counters(self) -> bool:
-        return bool(self.counters)
+        """Whether the ray's own counters are needed."""
+        return bool(self.counters) and not self.is_x_ray
 
     @property
     def has_range(self) -> bool:
@@ -71,6 +87,7 @@ class Shaded:
     """A coloured picture: ``rgba`` (height, width, 4) uint8, and what its colours mean.
 
     ``low``, ``high``: values of the palette's ends that were used (0 and 1 for a mode without a range).
+    ``histogram``: of a mode with a range.
     """
 
     rgba: NDArray[np.uint8]
@@ -78,6 +95,7 @@ class Shaded:
     legend: Legend
     low: float = 0.0
     high: float = 1.0
+    histogram: Histogram | None = None
 
 
 def shade(
@@ -97,17 +115,35 @@ def shade(
         raise RtviewerError(f"no image mode {mode_name!r}: there are {', '.join(MODES)}")
     if mode.needs_counters and picture.counters is None:
         raise RtviewerError(f"mode {mode_name} needs counters and the picture was traced without")
+    if mode.is_x_ray and picture.x_ray is None:
+        raise RtviewerError(f"mode {mode_name} needs an x-ray and the picture was traced without")
+    spread = None
     if mode.values is not None:
         values = mode.values(picture)
-        low, high = value_range(values, range_kind, low, high)
+        spread = histogram(values[~picture.invalid], whole=mode.whole)
+        low, high = value_range(values[~picture.invalid], range_kind, low, high)
         rgba = heatmap(values, palette_name, low, high)
-        legend = scale_legend(mode.label, mode.unit, palette_name, low, high, whole=mode.kind == "heat")
+        legend = scale_legend(mode.label, mode.unit, palette_name, low, high, whole=mode.whole)
     else:
         rgba = _colour(picture, mode)
         low, high = 0.0, 1.0
-        legend = Legend(mode.label, mode.unit, entries=mode.entries, note=mode.note)
+        entries, note = _index_entries(picture, mode) if mode.index else (mode.entries, mode.note)
+        legend = Legend(mode.label, mode.unit, entries=entries, note=note)
     rgba[picture.invalid] = (*INVALID, 255)
-    return Shaded(_repeated(rgba, picture), mode, legend, low, high)
+    return Shaded(_repeated(rgba, picture), mode, legend, low, high, spread)
+
+
+def _index_entries(picture: Picture, mode: Mode) -> tuple[tuple[tuple[str, Colour], ...], str]:
+    """The indices seen most, in ascending order with their colours, and how many more there are."""
+    seen, counts = np.unique(getattr(picture, mode.index)[picture.hit], return_counts=True)
+    shown = np.sort(seen[np.argsort(-counts, kind="stable")[:MOST_ENTRIES]])
+    colours = index_colours(np.maximum(shown, 0))
+    entries = tuple(
+        (str(value), (int(red), int(green), int(blue)))
+        for value, (red, green, blue) in zip(shown.tolist(), colours.tolist(), strict=True)
+    )
+    more = len(seen) - len(entries)
+    return entries, f"and {more:,} more" if more else ""
 
 
 def _colour(picture: Picture, mode: Mode) -> NDArray[np.uint8]:
@@ -204,8 +240,32 @@ def _sum_of(*counters: Counter) -> Callable[[Picture], NDArray[np.floating[Any]]
     return values
 
 
-def _heat(name: str, label: str, tooltip: str, *counters: Counter) -> Mode:
-    return Mode(name, label, tooltip, "heat", "per ray", values=_sum_of(*counters), counters=counters)
+def _x_ray_sum_of(*counters: Counter) -> Callable[[Picture], NDArray[np.floating[Any]]]:
+    def values(picture: Picture) -> NDArray[np.floating[Any]]:
+        assert picture.x_ray is not None
+        total: NDArray[np.float64] = picture.x_ray[..., [int(c) for c in counters]].sum(-1).astype(np.float64)
+        return total
+
+    return values
+
+
+def _heat(name: str, label: str, meaning: CounterMeaning, *counters: Counter) -> Mode:
+    unit = f"{meaning.unit} per ray"
+    return Mode(name, label, meaning.tip, "heat", unit, values=_sum_of(*counters), counters=counters, whole=True)
+
+
+def _x_ray(name: str, label: str, meaning: CounterMeaning, *counters: Counter) -> Mode:
+    unit = f"{meaning.unit} per ray"
+    return Mode(name, label, meaning.tip, "x-ray", unit, values=_x_ray_sum_of(*counters), counters=counters, whole=True)
+
+
+def _index(name: str, label: str, tooltip: str, field: str) -> Mode:
+    return Mode(name, label, tooltip, "attribute", colours=_indices(field), index=field)
+
+
+def _miss(picture: Picture) -> NDArray[np.uint8]:
+    colours: NDArray[np.uint8] = np.where(picture.hit[..., None], np.array(HIT, np.uint8), np.array(MISS, np.uint8))
+    return colours
 
 
 _ROWS: tuple[Mode, ...] = (
@@ -222,44 +282,40 @@ _ROWS: tuple[Mode, ...] = (
         colours=_barycentrics,
         entries=(("v0", (255, 0, 0)), ("v1", (0, 255, 0)), ("v2", (0, 0, 255)), ("procedural", (128, 128, 128))),
     ),
-    Mode("t", "T", "Where on the ray the hit is, in lengths of its direction (RAY-1)", "attribute", "t", values=_hit_t),
+    Mode(
+        "t", "T", "Where on the ray the hit is (RAY-1)", "attribute", "lengths of the ray's direction", values=_hit_t,
+    ),
     Mode(
         "facing", "Facing", "Hit kind: front or back face (FACE-1, FACE-2)", "attribute", colours=_facing,
         entries=(("front face (254)", FRONT), ("back face (255)", BACK), ("procedural (0-127)", PROCEDURAL)),
     ),
-    Mode(
-        "instance", "Instance index", "Position of the instance in the TLAS (SV-1)", "attribute",
-        colours=_indices("instance_index"), note="one colour an index",
-    ),
-    Mode(
-        "instance_id", "InstanceID", "The instance's 24-bit user value (SV-1)", "attribute",
-        colours=_indices("instance_id"), note="one colour a value",
-    ),
-    Mode(
-        "geometry", "Geometry index", "Position of the geometry in its BLAS", "attribute",
-        colours=_indices("geometry_index"), note="one colour an index",
-    ),
-    Mode(
-        "primitive", "Primitive index", "Position of the primitive in its geometry (SV-1)", "attribute",
-        colours=_indices("primitive_index"), note="one colour an index",
-    ),
-    Mode(
-        "hit_group", "Hit-group index", "Record of the hit-group table (HG-1)", "attribute",
-        colours=_indices("hit_group_index"), note="one colour an index",
-    ),
+    _index("hit_kind", "Hit kind", "HitKind(): 254 front, 255 back, else the intersection program's own", "hit_kind"),
+    _index("instance", "Instance index", "Position of the instance in the TLAS (SV-1)", "instance_index"),
+    _index("instance_id", "InstanceID", "The instance's 24-bit user value (SV-1)", "instance_id"),
+    _index("geometry", "Geometry index", "Position of the geometry in its BLAS", "geometry_index"),
+    _index("primitive", "Primitive index", "Position of the primitive in its geometry (SV-1)", "primitive_index"),
+    _index("hit_group", "Hit-group index", "Record of the hit-group table (HG-1)", "hit_group_index"),
     Mode(
         "opacity", "Opacity", "Opaque or not after all overrides (OPQ-1 to OPQ-4)", "attribute", colours=_opacity,
         entries=(("opaque", OPAQUE), ("non-opaque", NON_OPAQUE)),
     ),
+    Mode(
+        "miss", "Hit or miss", "Whether the ray committed a hit; where not, the miss shader runs (HG-2)", "attribute",
+        colours=_miss, shows_misses=True, entries=(("hit", HIT), ("miss", MISS), ("invalid ray (RAY-4)", INVALID)),
+    ),
     _heat(
-        "nodes_visited", "Nodes visited", "Nodes whose children were tested, both levels together",
+        "nodes_visited", "Nodes visited",
+        CounterMeaning("Nodes", "nodes", "nodes whose children were tested, both levels together"),
         Counter.TLAS_NODES_VISITED, Counter.BLAS_NODES_VISITED,
     ),
-    *(
-        _heat(c.name.lower(), c.name.replace("_", " ").capitalize(), COUNTER_MEANINGS[c].capitalize(), c)
-        for c in Counter
-    ),
+    *(_heat(c.key, c.key.replace("_", " ").capitalize(), meaning, c) for c, meaning in COUNTERS.items()),
+    *(_x_ray(x.key, f"X-ray {x.name.replace('_', ' ')}", x.meaning, *x.columns) for x in X_RAY_COUNTERS),
 )  # fmt: skip
+
+KIND_WORDS: dict[str, str] = {
+    "attribute": "Hit attributes", "heat": "Counters", "x-ray": "X-ray: the whole ray",
+}  # fmt: skip
+"""What the kinds of mode are called, in the order they are offered."""
 
 MODES: dict[str, Mode] = {mode.name: mode for mode in _ROWS}
 """All modes by name, in the order they are offered."""

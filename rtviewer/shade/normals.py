@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rtviewer.dxr.descs import AabbsGeometry, TrianglesGeometry
 from rtviewer.dxr.programs import IntersectionProgram
+from rtviewer.dxr.shader_table import AS_GIVEN, COLUMN_INTERSECTION, HitGroupTable
 from rtviewer.scene.primitives import transform_points
 from rtviewer.scene.scene import Scene
 
@@ -43,13 +44,15 @@ def world_normals(
     scene: Scene,
     blas_of_instance: NDArray[np.int32],
     transforms: NDArray[np.float32],
-    intersection: IntersectionProgram,
+    intersection: int | NDArray[np.int32],
 ) -> NDArray[np.float32]:
     """(n, 3) float32 unit normals. Triangles: (v1-v0) x (v2-v0) in object space, then to the world.
 
-    ``transforms`` (instances, 3, 4) float32. Procedurals: of the surface that ``intersection`` reports; a hit without
-    a surface faces the ray. NaN where the primitive has no area.
+    ``transforms`` (instances, 3, 4) float32. ``intersection``: the IntersectionProgram of all hits, or (n,) of each
+    (``hit_programs``). Procedurals: of the surface that it reports; a hit without a surface faces the ray. NaN where
+    the primitive has no area.
     """
+    program = np.broadcast_to(np.asarray(intersection, np.int32), places.instance.shape)
     world_to_object, row = _inverse_linear(places.instance, transforms)
     normals = np.empty((len(places.instance), 3), np.float64)
     blas = blas_of_instance[places.instance]
@@ -59,7 +62,7 @@ def world_normals(
             normals[rows] = _triangle_normals(geometry, places.primitive[rows])
         else:
             part, matrices = places.part(rows), world_to_object[row[rows]]
-            normals[rows] = _procedural_normals(geometry, part, matrices, transforms, intersection)
+            normals[rows] = _procedural_normals(geometry, part, matrices, transforms, program[rows])
     # Columns of the inverse are rows of its transpose: n_world = n_object * W2O.
     with np.errstate(invalid="ignore", divide="ignore"):
         world = np.einsum("ni,nij->nj", normals, world_to_object[row])
@@ -97,30 +100,66 @@ def _triangle_normals(geometry: TrianglesGeometry, primitive: NDArray[np.int32])
     return normals
 
 
+def hit_programs(table: HitGroupTable | None, hit_group_index: NDArray[np.int64], given: int) -> NDArray[np.int32]:
+    """(n,) int32: the intersection program that reported each hit: its record's (HG-1), or ``given`` by the dispatch.
+
+    ``hit_group_index`` (n,): as in ``trace.request.Hits``; those of triangles have no meaning here.
+    """
+    programs = np.full(hit_group_index.shape, given, np.int32)
+    if table is None or not len(table.records):
+        return programs
+    place = np.clip(hit_group_index, 0, len(table.records) - 1) if table.stride else np.zeros_like(hit_group_index)
+    own = table.rows[place, COLUMN_INTERSECTION]
+    return np.where(own == AS_GIVEN, programs, own)
+
+
 def _procedural_normals(
     geometry: AabbsGeometry,
     places: HitPlaces,
     world_to_object: NDArray[np.float64],
     transforms: NDArray[np.float32],
-    intersection: IntersectionProgram,
+    program: NDArray[np.int32],
 ) -> NDArray[np.float64]:
-    """Object-space normals of what the built-in intersection programs report."""
-    direction = np.einsum("nij,nj->ni", world_to_object, places.direction.astype(np.float64))
-    if intersection in (IntersectionProgram.SPHERE, IntersectionProgram.SPHERE_FAR_FIRST):
-        world_point = places.origin + places.t[:, None].astype(np.float64) * places.direction
-        translation = transforms[places.instance, :, 3].astype(np.float64)
-        point = np.einsum("nij,nj->ni", world_to_object, world_point - translation)
-        boxes = geometry.aabbs[places.primitive].astype(np.float64)
-        offset: NDArray[np.float64] = point - 0.5 * (boxes[:, :3] + boxes[:, 3:])
-        return offset
-    if intersection is IntersectionProgram.BOX:
-        is_exit = places.hit_kind >= BOX_EXIT_KIND
-        axis = np.clip(places.hit_kind - np.where(is_exit, BOX_EXIT_KIND, BOX_ENTRY_KIND), 0, 2)
-        row = np.arange(len(axis))
-        normals = np.zeros((len(axis), 3))
-        normals[row, axis] = np.where(is_exit, 1.0, -1.0) * np.where(direction[row, axis] < 0, -1.0, 1.0)
-        return normals
+    """Object-space normals of what the built-in intersection programs report, hit by hit."""
     # No surface: n * W2O shall be -direction, so n = -(O2W transposed) * direction.
     linear = transforms[places.instance, :, :3].astype(np.float64)
-    toward_eye: NDArray[np.float64] = -np.einsum("nji,nj->ni", linear, places.direction.astype(np.float64))
-    return toward_eye
+    normals: NDArray[np.float64] = -np.einsum("nji,nj->ni", linear, places.direction.astype(np.float64))
+    for made_by, shape in ((SPHERES, _sphere_normals), (BOXES, _box_normals)):
+        rows = np.flatnonzero(np.isin(program, made_by))
+        if len(rows):
+            normals[rows] = shape(geometry, places.part(rows), world_to_object[rows], transforms)
+    return normals
+
+
+SPHERES = (int(IntersectionProgram.SPHERE), int(IntersectionProgram.SPHERE_FAR_FIRST))
+BOXES = (int(IntersectionProgram.BOX),)
+
+
+def _sphere_normals(
+    geometry: AabbsGeometry,
+    places: HitPlaces,
+    world_to_object: NDArray[np.float64],
+    transforms: NDArray[np.float32],
+) -> NDArray[np.float64]:
+    world_point = places.origin + places.t[:, None].astype(np.float64) * places.direction
+    translation = transforms[places.instance, :, 3].astype(np.float64)
+    point = np.einsum("nij,nj->ni", world_to_object, world_point - translation)
+    boxes = geometry.aabbs[places.primitive].astype(np.float64)
+    offset: NDArray[np.float64] = point - 0.5 * (boxes[:, :3] + boxes[:, 3:])
+    return offset
+
+
+def _box_normals(
+    _geometry: AabbsGeometry,
+    places: HitPlaces,
+    world_to_object: NDArray[np.float64],
+    _transforms: NDArray[np.float32],
+) -> NDArray[np.float64]:
+    """The axis that the hit kind names, against the ray where it enters."""
+    direction = np.einsum("nij,nj->ni", world_to_object, places.direction.astype(np.float64))
+    is_exit = places.hit_kind >= BOX_EXIT_KIND
+    axis = np.clip(places.hit_kind - np.where(is_exit, BOX_EXIT_KIND, BOX_ENTRY_KIND), 0, 2)
+    row = np.arange(len(axis))
+    normals = np.zeros((len(axis), 3))
+    normals[row, axis] = np.where(is_exit, 1.0, -1.0) * np.where(direction[row, axis] < 0, -1.0, 1.0)
+    return normals

@@ -36,8 +36,15 @@ _KNOTS: dict[str, str] = {
     "grey": "000000ffffff",
 }
 
-PALETTES: tuple[str, ...] = tuple(_KNOTS)
-"""Names, in the order they are offered."""
+PALETTES: dict[str, str] = {
+    "viridis": "Lightness rises evenly; safe for colour-blind eyes. The default",
+    "plasma": "Lightness rises evenly, blue through red to yellow",
+    "magma": "Lightness rises evenly from black through purple to cream",
+    "inferno": "Lightness rises evenly from black through red to pale yellow",
+    "turbo": "Many hues, to tell neighbouring values apart; lightness does not rise evenly",
+    "grey": "Black to white",
+}
+"""Names with what they are good for, in the order they are offered; the first is the default."""
 
 INDEX_COLOURS = 4096
 SURFACE_COLOURS = 64

@@ -14,7 +14,7 @@ from rtviewer.dxr.flags import InstanceFlag, RayFlag
 from rtviewer.dxr.programs import IntersectionProgram
 from rtviewer.scene.camera import Camera
 from rtviewer.scene.scene import Scene
-from rtviewer.shade.normals import HitPlaces, world_normals
+from rtviewer.shade.normals import HitPlaces, hit_programs, world_normals
 
 
 def first_surfaces(blases: Sequence[Structure]) -> NDArray[np.int64]:
@@ -28,7 +28,8 @@ class Picture:
     """Hits of every ``step``-th pixel in x and y of a ``width`` x ``height`` image.
 
     Arrays (rows, columns) as in ``trace.request.Hits``; ``attributes`` (rows, columns, 2); ``counters`` (rows, columns,
-    len(Counter)) int32 or None. ``blas_of_instance`` (instances,) int32 index into ``blases``, -1 for none.
+    len(Counter)) int32 or None, and likewise ``x_ray``, the counters of what lies along the whole ray.
+    ``blas_of_instance`` (instances,) int32 index into ``blases``, -1 for none.
     """
 
     scene: Scene
@@ -52,6 +53,7 @@ class Picture:
     hit_group_index: NDArray[np.int64]
     invalid: NDArray[np.bool_]
     counters: NDArray[np.int32] | None
+    x_ray: NDArray[np.int32] | None = None
 
     @cached_property
     def rays(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -99,7 +101,8 @@ class Picture:
             origin[hit], direction[hit], self.t[hit],
         )  # fmt: skip
         transforms = self.tlas.instance_descs["Transform"]
-        normals[hit] = world_normals(places, self.scene, self.blas_of_instance, transforms, self.intersection)
+        programs = hit_programs(self.scene.hit_groups, self.hit_group_index[hit], int(self.intersection))
+        normals[hit] = world_normals(places, self.scene, self.blas_of_instance, transforms, programs)
         return normals
 
     @cached_property

@@ -17,17 +17,16 @@ from numpy.typing import NDArray
 from rtviewer.accel.layout import STATE_DEHYDRATED, SectionKind
 from rtviewer.accel.structure import Structure
 from rtviewer.dxr.flags import GeometryFlag, PipelineFlag, RayFlag
-from rtviewer.dxr.layouts import low_24
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.programs import QUERY, AnyHitProgram, IntersectionProgram
 from rtviewer.dxr.rules import check_ray_flags, require
-from rtviewer.dxr.shader_table import hit_group_index
+from rtviewer.dxr.shader_table import HitGroupTable
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import InvalidInputError, violation
 from rtviewer.trace.request import EVENT, Hits, RayBatch, TraceResult, TraceSettings, Walk
 
 if TYPE_CHECKING:
-    from rtviewer.kernels.traverse import Arguments, Found
+    pass
 
 ALL_KINDS = 0xFF
 
@@ -55,9 +54,7 @@ class Dispatcher:
         self.tlas = tlas
         self.profile = profile
         self._used = self._resolve(blases)
-        descs = tlas.instance_descs
-        self._instance_id = low_24(descs["InstanceIDAndMask"]).astype(np.int64)
-        self._contribution = low_24(descs["InstanceContributionAndFlags"]).astype(np.int64)
+        self._arguments_of: dict[tuple[Any, ...], tuple[NDArray[Any], ...]] = {}
 
     @property
     def blases(self) -> dict[int, Structure]:
@@ -119,9 +116,35 @@ class Dispatcher:
         _put(world, state.WORLD_NODE_COUNT, len(self.tlas.nodes))
         _put(world, state.WORLD_BLASES, rows.ctypes.data)
         _put(world, state.WORLD_INSTANCE_BLAS, instance_blas.ctypes.data)
+        _put(world, state.WORLD_ONLY_LEAF, self._only_leaf())
         reach = self.tlas.header["max_abs"], self.tlas.header["condition"]
         world[state.WORLD_REACH :][:8].view(np.float32)[:] = reach
         return world, rows, instance_blas.view(np.uint8)
+
+    def _only_leaf(self) -> int:
+        """Address of the leaf of the only instance that the top level holds, if its box there holds all of it; else 0.
+
+        A structure from outside, or one whose bottom level has been updated since, may have a smaller box. Then rays
+        that miss the box must miss what is beside it.
+        """
+        nodes, leaves = self.tlas.nodes, self.tlas.section(SectionKind.INSTANCE_LEAVES)
+        if len(nodes) != 1 or len(leaves) != 1:
+            return 0
+        desc = self.tlas.instance_descs[int(leaves[0]["instance"])]
+        blas = self._used.get(int(desc["AccelerationStructure"]))
+        if blas is None or not len(blas.nodes):
+            return 0
+        root, lane = blas.nodes[0], int(np.flatnonzero(nodes[0]["child"])[0])
+        low = np.array([root[f"min_{axis}"].min() for axis in "xyz"], np.float64)
+        high = np.array([root[f"max_{axis}"].max() for axis in "xyz"], np.float64)
+        corners = np.where((np.arange(8)[:, None] >> np.arange(3)) & 1, high, low)
+        matrix = desc["Transform"].astype(np.float64)
+        with np.errstate(all="ignore"):
+            placed = corners @ matrix[:, :3].T + matrix[:, 3]
+        outer_low = np.array([nodes[0][f"min_{axis}"][lane] for axis in "xyz"], np.float64)
+        outer_high = np.array([nodes[0][f"max_{axis}"][lane] for axis in "xyz"], np.float64)
+        is_inside = bool((placed >= outer_low).all() and (placed <= outer_high).all())
+        return leaves.ctypes.data if is_inside else 0
 
     @cached_property
     def stack_size(self) -> int:
@@ -132,12 +155,13 @@ class Dispatcher:
     def trace(self, rays: RayBatch, settings: TraceSettings, *, counters: bool = False) -> TraceResult:
         """Trace every ray of the batch on the calling thread; the GIL is released meanwhile.
 
+        An x-ray always counts: its counters are all that it has to say.
         Rays that break RAY-2 or RAY-3 are marked invalid and miss; infinite origins or directions miss (RAY-5).
 
         Raises InvalidInputError for an illegal flag word (RF-*), with PipelineFlag bits or-ed in (RF-6), or a program
         number that does not exist.
         """
-        return self._run(rays, settings, counters, None)[0]
+        return self._run(rays, settings, counters or settings.x_ray, None)[0]
 
     def walk(self, rays: RayBatch, settings: TraceSettings, *, limit: int = 1_000_000, kinds: int = ALL_KINDS) -> Walk:
         """Trace and log. ``limit``: most events in all; ``kinds``: bit k set where events of EventKind k are wanted."""
@@ -180,48 +204,88 @@ class Dispatcher:
     ) -> tuple[TraceResult, NDArray[np.int64]]:
         """The result, and with a log the number of events after each ray."""
         from rtviewer.kernels import state
-        from rtviewer.kernels.traverse import Found, Rays, trace_rays
+        from rtviewer.kernels.traverse import trace_rays
 
         count = len(rays)
         arguments = self._arguments(settings, count, inline=decisions is not None)
-        invalid, skip = _invalid_rays(rays)
-        prepared = Rays(
+        columns = (
             _rows(rays.origin, (count, 3)), _rows(rays.direction, (count, 3)),
-            _rows(rays.t_min, (count,)), _rows(rays.t_max, (count,)), skip,
+            _rows(rays.t_min, (count,)), _rows(rays.t_max, (count,)),
         )  # fmt: skip
-        found = Found(
-            np.empty(count, np.float32), np.empty((count, 4), np.int32), np.empty((count, 2), np.float32),
-            np.zeros(count, np.int64), np.zeros(count if log is not None else 0, np.int64),
-        )  # fmt: skip
+        hits = _empty_hits(count)
+        ends = np.zeros(count if log is not None else 0, np.int64)
+        batch = _batch_block(columns, arguments, hits, ends)
         counted = np.zeros((count, len(Counter)), np.int32) if counters else None
-        walk = np.zeros(state.STACK + self.stack_size * state.ENTRY_SIZE + 64, np.uint8)
+        walk, arrays = self._walk_block()
         table = settings.hit_groups
         records = table.rows if table is not None else np.zeros((0, 4), np.int32)
-        world = self._world[0].copy()  # calls on other threads may have other tables
-        _put(world, state.WORLD_RECORDS, records.ctypes.data)
-        _put(world, state.WORLD_RECORD_COUNT, len(records) if table is not None else -1)
-        _put(world, state.WORLD_RECORD_STEP, 0 if table is not None and table.stride == 0 else 1)
+        world = self._world_of(table, records)
         if decisions is not None:
             _put(walk, state.QUERY_DECISIONS, decisions.ctypes.data)
             _put(walk, state.QUERY_DECIDED, len(decisions))
         start = time.perf_counter()
         trace_rays(
-            world.ctypes.data, prepared, arguments, found, counted, log.ctypes.data if log is not None else None,
-            walk.ctypes.data, 0, count,
+            world.ctypes.data, batch.ctypes.data, counted.ctypes.data if counted is not None else None,
+            log.ctypes.data if log is not None else None, walk.ctypes.data, 0, count,
         )  # fmt: skip
         seconds = time.perf_counter() - start
-        _raise_faults(found.fault)
-        return TraceResult(self._hits(found, invalid, settings), counted, settings, seconds), found.log_end
+        del arrays, records  # the blocks pointed to them
+        _raise_fault(batch)
+        return TraceResult(hits, counted, settings, seconds), ends
 
-    def _arguments(self, settings: TraceSettings, count: int, *, inline: bool) -> Arguments:
-        from rtviewer.kernels.traverse import Arguments
+    def _walk_block(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """The block of a walk, and the arrays of its stack."""
+        from rtviewer.kernels import state
 
-        skips = settings.pipeline_flags & (PipelineFlag.SKIP_TRIANGLES | PipelineFlag.SKIP_PROCEDURAL_PRIMITIVES)
-        flags = per_ray(settings.ray_flags, count, np.uint32) | np.uint32(int(skips))  # PF-1
+        room = self.stack_size + state.STACK_SLACK
+        walk, arrays = np.zeros(state.WALK_SIZE, np.uint8), np.empty(20 * room, np.uint8)
+        places = arrays.ctypes.data
+        _put(walk, state.STACK_PLACES, places)
+        _put(walk, state.STACK_REFERENCES, places + 8 * room)
+        _put(walk, state.STACK_ENTRIES, places + 12 * room)
+        _put(walk, state.STACK_EXITS, places + 16 * room)
+        return walk, arrays
+
+    def _world_of(self, table: HitGroupTable | None, records: NDArray[np.int32]) -> NDArray[np.uint8]:
+        """The world block with the hit-group table of a call; calls on other threads may have other tables."""
+        from rtviewer.kernels import state
+
+        world = self._world[0].copy()
+        _put(world, state.WORLD_RECORDS, records.ctypes.data)
+        _put(world, state.WORLD_RECORD_COUNT, len(records) if table is not None else -1)
+        _put(world, state.WORLD_RECORD_STEP, 0 if table is not None and table.stride == 0 else 1)
+        return world
+
+    def _arguments(self, settings: TraceSettings, count: int, *, inline: bool) -> tuple[NDArray[Any], ...]:
+        """The arguments of each ray as (1,) or (n,) arrays, in the order of the batch block."""
+        values = (
+            settings.ray_flags, settings.mask, settings.any_hit, settings.intersection, settings.ray_contribution,
+            settings.multiplier, settings.report_t,
+        )  # fmt: skip
+        if any(isinstance(value, np.ndarray) for value in values):
+            return self._checked_arguments(values, settings.pipeline_flags, count, x_ray=settings.x_ray, inline=inline)
+        # Small batches would spend their time here.
+        key = (*values, settings.pipeline_flags, settings.x_ray, inline)
+        known = self._arguments_of.get(key)
+        if known is None:
+            known = self._checked_arguments(values, settings.pipeline_flags, count, x_ray=settings.x_ray, inline=inline)
+            self._arguments_of = {key: known}  # one: callers on other threads read the old one or the new one
+        return known
+
+    def _checked_arguments(
+        self, values: tuple[Any, ...], pipeline_flags: PipelineFlag, count: int, *, x_ray: bool, inline: bool
+    ) -> tuple[NDArray[Any], ...]:
+        ray_flags, mask, any_hit_given, intersection_given, contribution, multiplier, report_t = values
+        skips = pipeline_flags & (PipelineFlag.SKIP_TRIANGLES | PipelineFlag.SKIP_PROCEDURAL_PRIMITIVES)
+        flags = per_ray(ray_flags, count, np.uint32) | np.uint32(int(skips))  # PF-1
         for word in np.unique(flags):
             require(check_ray_flags(RayFlag(int(word)), self.profile, inline=inline), "TraceRay")
-        any_hit = per_ray(settings.any_hit, count, np.uint32)
-        intersection = per_ray(settings.intersection, count, np.uint32)
+        if x_ray:
+            from rtviewer.kernels.state import X_RAY
+
+            flags = flags | np.uint32(X_RAY)
+        any_hit = per_ray(any_hit_given, count, np.uint32)
+        intersection = per_ray(intersection_given, count, np.uint32)
         for name, numbers, table in (
             ("any-hit", any_hit, AnyHitProgram),
             ("intersection", intersection, IntersectionProgram),
@@ -230,50 +294,71 @@ class Dispatcher:
             if len(unknown):
                 text = f"there is no {name} program {int(unknown[0])}: use 0 to {len(table) - 1}"
                 raise InvalidInputError([violation("TRAV-5", text, field=name, value=int(unknown[0]))], "TraceRay")
-        return Arguments(
+        return (
             flags,
-            per_ray(settings.mask, count, np.uint32),
+            per_ray(mask, count, np.uint32),
             any_hit,
             intersection,
-            per_ray(settings.ray_contribution, count, np.uint32),
-            per_ray(settings.multiplier, count, np.uint32),
-            per_ray(settings.report_t, count, np.float32),
+            per_ray(contribution, count, np.uint32),
+            per_ray(multiplier, count, np.uint32),
+            per_ray(report_t, count, np.float32),
         )
 
-    def _hits(self, found: Found, invalid: NDArray[np.bool_], settings: TraceSettings) -> Hits:
-        count = len(found.t)
-        index = found.index
-        hit = index[:, 0] >= 0
-        instance = np.where(hit, index[:, 0], 0)
-        if len(self._instance_id):
-            instance_id = np.where(hit, self._instance_id[instance], -1)
-            contribution = self._contribution[instance]
-        else:
-            instance_id = np.full(count, -1, np.int64)
-            contribution = np.zeros(count, np.int64)
-        ray_part = per_ray(settings.ray_contribution, count, np.uint32).astype(np.int64)
-        multiplier = per_ray(settings.multiplier, count, np.uint32).astype(np.int64)
-        record = hit_group_index(ray_part, multiplier, index[:, 1].astype(np.int64), contribution)
-        columns = np.ascontiguousarray(index.T)
-        return Hits(
-            hit, found.t, columns[0], columns[1], columns[2], columns[3],
-            instance_id, found.attributes, np.where(hit, record, -1), invalid,
-        )  # fmt: skip
+
+def _empty_hits(count: int) -> Hits:
+    return Hits(
+        np.empty(count, np.bool_), np.empty(count, np.float32), np.empty(count, np.int32), np.empty(count, np.int32),
+        np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, np.int64),
+        np.empty((count, 2), np.float32), np.empty(count, np.int64), np.empty(count, np.bool_),
+    )  # fmt: skip
 
 
-def _raise_faults(faults: NDArray[np.int64]) -> None:
+def _batch_block(
+    columns: tuple[NDArray[np.float32], ...],
+    arguments: tuple[NDArray[Any], ...],
+    hits: Hits,
+    ends: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """The batch block of ``kernels.state``: where the kernels find rays and arguments, and leave results."""
+    from rtviewer.kernels import state
+
+    batch = np.zeros(state.BATCH_SIZE // 8, np.int64)
+
+    def point(offset: int, array: NDArray[Any]) -> None:
+        batch[offset // 8] = array.__array_interface__["data"][0]
+
+    for number, column in enumerate(columns):
+        point(state.BATCH_ORIGIN + 8 * number, column)
+    for number, array in enumerate(arguments):
+        point(state.BATCH_FLAGS + 16 * number, array)
+        batch[(state.BATCH_FLAGS + 16 * number) // 8 + 1] = array.itemsize if len(array) > 1 else 0
+    point(state.BATCH_HIT, hits.hit)
+    point(state.BATCH_INVALID, hits.invalid)
+    point(state.BATCH_FOUND_T, hits.t)
+    point(state.BATCH_INSTANCE_INDEX, hits.instance_index)
+    point(state.BATCH_GEOMETRY_INDEX, hits.geometry_index)
+    point(state.BATCH_PRIMITIVE_INDEX, hits.primitive_index)
+    point(state.BATCH_HIT_KIND, hits.hit_kind)
+    point(state.BATCH_ATTRIBUTES, hits.attributes)
+    point(state.BATCH_INSTANCE_ID, hits.instance_id)
+    point(state.BATCH_HIT_GROUP, hits.hit_group_index)
+    point(state.BATCH_LOG_END, ends)
+    return batch
+
+
+def _raise_fault(batch: NDArray[np.int64]) -> None:
     """HG-4 and TRAV-5: the first ray that met a hit-group record it may not use."""
     from rtviewer.kernels import state
 
-    bad = np.flatnonzero(faults)
-    if not len(bad):
+    word, ray = int(batch[state.BATCH_FAULT // 8]), int(batch[state.BATCH_FAULT_RAY // 8])
+    if word == 0:
         return
-    fault, record = int(faults[bad[0]]) & 0xFF, int(faults[bad[0]]) >> state.FAULT_BITS
+    fault, record = word & ((1 << state.FAULT_BITS) - 1), word >> state.FAULT_BITS
     if fault == state.FAULT_OUTSIDE_TABLE:
         rule, text = "HG-4", "the hit-group index is outside the table"
     else:
         rule, text = "TRAV-5", "the hit group is of the other kind than the geometry (triangles or procedural)"
-    text = f"ray {bad[0]}: {text}"
+    text = f"ray {ray}: {text}"
     section = "Hit group table indexing"
     raise InvalidInputError([violation(rule, text, field="HitGroupIndex", value=record, section=section)], "TraceRay")
 
@@ -301,12 +386,4 @@ def per_ray(value: Any, count: int, dtype: Any) -> NDArray[Any]:
 def _rows(array: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
     if array.shape != shape:
         raise ValueError(f"rays: expected an array of shape {shape}, got {array.shape}")
-    return np.array(array, np.float32, order="C")  # a copy: kernels take writable arrays only, and callers' may not be
-
-
-def _invalid_rays(rays: RayBatch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """(breaks RAY-2 or RAY-3, is not to be traced)."""
-    values = np.concatenate([rays.origin, rays.direction], 1)
-    invalid = np.isnan(values).any(1) | np.isnan(rays.t_min) | np.isnan(rays.t_max)
-    invalid |= (rays.t_min < 0) | (rays.t_min > rays.t_max)
-    return invalid, invalid | np.isinf(values).any(1)
+    return np.ascontiguousarray(array, np.float32)

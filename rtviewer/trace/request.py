@@ -59,6 +59,8 @@ class TraceSettings:
     ``any_hit`` and ``intersection`` are program numbers (``dxr.programs``); ``report_t`` is what
     IntersectionProgram.REPORT_T reports. The next three are TraceRay's shader-table arguments (HG-1, HG-2).
     ``hit_groups``: the table that they index; None where every geometry has all shaders.
+    ``x_ray``: find out what lies along the whole ray. Every hit that would be committed were nothing nearer is counted
+    as a commit and logged as SURFACE_PASSED, and the walk goes on; so each ray misses, and its counters and log tell.
     """
 
     ray_flags: PerRayU32 | RayFlag = RayFlag.NONE
@@ -71,6 +73,7 @@ class TraceSettings:
     miss_index: PerRayU32 = 0
     pipeline_flags: PipelineFlag = PipelineFlag.NONE
     hit_groups: HitGroupTable | None = None
+    x_ray: bool = False
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,18 @@ class Kind(IntEnum):
     OCCLUDED_16 = 3
 
 
+class Inputs(ctypes.Structure):
+    """What the driver builds, field by field as in ``embree.cpp``."""
+
+    _fields_ = [
+        ("vertices", ctypes.c_void_p), ("vertex_count", ctypes.c_int64),
+        ("indices", ctypes.c_void_p), ("triangle_count", ctypes.c_int64),
+        ("boxes", ctypes.c_void_p), ("box_count", ctypes.c_int64),
+        ("transforms", ctypes.c_void_p), ("instance_count", ctypes.c_int64),
+        ("cut_out", ctypes.c_int), ("quality", ctypes.c_int), ("flags", ctypes.c_int), ("threads", ctypes.c_int),
+    ]  # fmt: skip
+
+
 class Answers:
     """What a peer writes for n rays."""
 
@@ -181,17 +193,17 @@ class EmbreeTree:
         self, driver: ctypes.CDLL, scene: BenchScene, quality: Quality, threads: int, *, flags: int = 0
     ) -> None:
         self._driver = driver
-        vertices = scene.mesh.vertices
-        self._vertices = np.zeros((len(vertices) + 2, 3), np.float32)  # Embree reads 16 bytes of every vertex
-        self._vertices[:-2] = vertices
-        self._indices, self._placements = scene.mesh.indices, scene.placements
+        vertices, indices = scene.mesh.vertices, scene.mesh.indices
+        padded = np.zeros((len(vertices) + 2, 3), np.float32)  # Embree reads 16 bytes of every vertex
+        padded[:-2] = vertices
+        self._alive = padded, indices, scene.boxes, scene.placements  # Embree keeps their addresses
         seconds, sizes = np.zeros(2), np.zeros(2, np.int64)
-        placements = self._placements
-        handle = driver.embree_build(
-            _pointer(self._vertices), _count(len(vertices)), _pointer(self._indices), _count(len(self._indices)),
-            None if placements is None else _pointer(placements), _count(0 if placements is None else len(placements)),
-            int(quality), flags, threads, _pointer(seconds), _pointer(sizes),
+        inputs = Inputs(
+            _pointer(padded), len(vertices), _pointer(indices), len(indices),
+            *_maybe(scene.boxes), *_maybe(scene.placements),
+            int(scene.cut_out), int(quality), flags, threads,
         )  # fmt: skip
+        handle = driver.embree_build(ctypes.byref(inputs), _pointer(seconds), _pointer(sizes))
         if not handle:
             raise RtviewerError(f"Embree failed to build {scene.name}")
         self._handle = ctypes.c_void_p(handle)
@@ -226,7 +238,7 @@ class TinybvhTree:
         self._driver = driver
         seconds, sizes = np.zeros(2), np.zeros(2, np.int64)
         handle = driver.tinybvh_build(
-            _pointer(scene.mesh.vertices), _pointer(scene.mesh.indices), _count(scene.triangle_count), int(refits),
+            _pointer(scene.mesh.vertices), _pointer(scene.mesh.indices), _count(scene.primitive_count), int(refits),
             _pointer(seconds), _pointer(sizes),
         )  # fmt: skip
         self._handle = ctypes.c_void_p(handle)
@@ -253,6 +265,11 @@ class TinybvhTree:
 def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
     assert array.flags.c_contiguous
     return ctypes.c_void_p(array.ctypes.data)
+
+
+def _maybe(array: NDArray[Any] | None) -> tuple[ctypes.c_void_p | None, int]:
+    """Address and length, or nothing of the kind."""
+    return (None, 0) if array is None else (_pointer(array), len(array))
 
 
 def _count(number: int) -> ctypes.c_int64:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,9 @@ from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.structure import Structure
 from rtviewer.build.builder import build_blas, build_tlas
 from rtviewer.build.refit import update_blas
-from rtviewer.dxr.descs import IDENTITY, BlasInputs, InstanceInputs, TrianglesGeometry
+from rtviewer.dxr.descs import IDENTITY, AabbsGeometry, BlasInputs, InstanceInputs, TrianglesGeometry
 from rtviewer.dxr.flags import BuildFlag, GeometryFlag, RayFlag
+from rtviewer.dxr.programs import AnyHitProgram
 from rtviewer.trace.dispatch import Dispatcher
 from rtviewer.trace.request import Hits, RayBatch, TraceSettings
 from tests.bench.measure import one_processor
@@ -28,11 +30,23 @@ MOST_RAYS, FEWEST_RAYS = 1 << 14, 1 << 12
 at the end."""
 
 SHADOW = RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH | RayFlag.SKIP_CLOSEST_HIT_SHADER
+HIT_ONLY: dict[str, Any] = {"hit_only": True} if "hit_only" in {f.name for f in fields(TraceSettings)} else {}
+"""Shadow rays say, where the product can be told, that nothing but whether they hit is wanted."""
 
 
 def blas_inputs(scene: BenchScene) -> BlasInputs:
-    geometry = TrianglesGeometry(scene.mesh.vertices, scene.mesh.indices, flags=GeometryFlag.OPAQUE)
-    return BlasInputs((geometry,), scene.name)
+    if scene.boxes is not None:
+        return BlasInputs((AabbsGeometry(scene.boxes, flags=GeometryFlag.OPAQUE),), scene.name)
+    flags = GeometryFlag.NONE if scene.cut_out else GeometryFlag.OPAQUE
+    return BlasInputs((TrianglesGeometry(scene.mesh.vertices, scene.mesh.indices, flags=flags),), scene.name)
+
+
+def trace_settings(scene: BenchScene, *, occlusion: bool) -> TraceSettings:
+    """What the scene's rays ask for; intersection programs are the built-in sphere's, which is the default."""
+    any_hit = AnyHitProgram.IGNORE_ODD_PRIMITIVES if scene.cut_out else AnyHitProgram.ACCEPT
+    if occlusion:
+        return TraceSettings(ray_flags=SHADOW, any_hit=any_hit, **HIT_ONLY)
+    return TraceSettings(any_hit=any_hit)
 
 
 def instance_table(scene: BenchScene) -> InstanceInputs:
@@ -106,12 +120,11 @@ class ProductTrace:
 
     dispatcher: Dispatcher
     rays: RayBatch
-    occlusion: bool
+    settings: TraceSettings
     pool: ThreadPoolExecutor
     kernel_shares: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._settings = TraceSettings(ray_flags=SHADOW if self.occlusion else RayFlag.NONE)
         size = min(max(len(self.rays) // 64, FEWEST_RAYS), MOST_RAYS)
         self._parts = [self.rays.part(first, first + size) for first in range(0, len(self.rays), size)]
         self._hits: list[Hits | None] = [None] * len(self._parts)
@@ -133,22 +146,22 @@ class ProductTrace:
     def _work(self, parts: Iterator[int]) -> float:
         in_kernels = 0.0
         for part in parts:
-            result = self.dispatcher.trace(self._parts[part], self._settings)
+            result = self.dispatcher.trace(self._parts[part], self.settings)
             in_kernels += result.seconds
             self._hits[part] = result.hits
         return in_kernels
 
-    def found(self, triangle_count: int) -> NDArray[np.int64]:
+    def found(self, primitive_count: int, *, occlusion: bool) -> NDArray[np.int64]:
         """(n,) what the last run hit, as :func:`hit_keys`, or for occlusion 1 and 0."""
         hits = [part for part in self._hits if part is not None]
-        if self.occlusion:
+        if occlusion:
             return np.concatenate([part.hit for part in hits]).astype(np.int64)
         primitive = np.concatenate([part.primitive_index for part in hits])
         instance = np.concatenate([part.instance_index for part in hits])
-        return hit_keys(primitive, instance, triangle_count)
+        return hit_keys(primitive, instance, primitive_count)
 
 
-def hit_keys(primitive: NDArray[np.int32], instance: NDArray[np.int32], triangle_count: int) -> NDArray[np.int64]:
+def hit_keys(primitive: NDArray[np.int32], instance: NDArray[np.int32], primitive_count: int) -> NDArray[np.int64]:
     """(n,) one number for instance and primitive, -1 for a miss; instance -1 stands for the only one."""
-    number = np.maximum(instance.astype(np.int64), 0) * triangle_count + primitive
+    number = np.maximum(instance.astype(np.int64), 0) * primitive_count + primitive
     return np.where(primitive < 0, -1, number)

@@ -11,24 +11,27 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from tests.bench.facts import Fact
 from tests.bench.measure import Samples
 from tests.bench.peers import Peers
 from tests.bench.rows import (
     BUILD_CONTENDERS,
     EMBREE,
+    EMBREE_HIGH,
+    EMBREE_OTHER_TREES,
     RAY_CONTENDERS,
     RAY_KINDS,
     REFIT_CONTENDERS,
+    RTVIEWER,
     Plan,
     SceneResult,
 )
-from tests.bench.scenes import Size
+from tests.bench.scenes import MESHES, Size
 from tests.bench.targets import Judgement
 
 NOT_MEASURED = "not measured"
 BUSY = 0.5
 """Load average above which wall clock times say more about the other work than about the contenders."""
-NOT_YET = "Alpha foliage (any-hit) and procedural spheres are not part of this benchmark yet."
 
 
 def machine(size: Size, plan: Plan, peers: Peers) -> dict[str, Any]:
@@ -68,41 +71,41 @@ def _version(package: str) -> str | None:
         return None
 
 
-def heading(facts: dict[str, Any]) -> str:
+def heading(about: dict[str, Any]) -> str:
     """The lines above the tables."""
-    versions = ", ".join(f"{name} {found}" for name, found in facts["versions"].items() if found)
+    versions = ", ".join(f"{name} {found}" for name, found in about["versions"].items() if found)
     lines = [
-        f"{facts['date']}, {facts['processor']}, {facts['threads']} threads, {versions}",
-        f"{facts['size']} size, {facts['rays']:,} primary rays, medians of {facts['rounds']} interleaved rounds; "
+        f"{about['date']}, {about['processor']}, {about['threads']} threads, {versions}",
+        f"{about['size']} size, {about['rays']:,} primary rays, medians of {about['rounds']} interleaved rounds; "
         "± is slowest minus fastest, as a part of the median",
     ]
-    if facts["size"] != "full":
+    if about["size"] != "full":
         lines.append(
-            "For a quick look, not for comparing: meshes and pictures are smaller than in a full run, and Embree HIGH "
-            "and rays on trees of other flags are left out."
+            "For a quick look, not for comparing: meshes and pictures are smaller than in a full run, and Embree HIGH, "
+            "rays on trees of other flags and, unless named, `start` and `recorder` are left out."
         )
-    lines += [f"{name}: {NOT_MEASURED}: {reason}" for name, reason in facts["not_measured"].items()]
-    load = facts["load_average"]
+    lines += [f"{name}: {NOT_MEASURED}: {reason}" for name, reason in about["not_measured"].items()]
+    load = about["load_average"]
     if load is not None and load > BUSY:
         lines.append(f"The machine was busy at the start (load {load:.1f}): do not trust wall times.")
-    return "\n".join([*lines, NOT_YET])
+    return "\n".join(lines)
 
 
 def scene_tables(result: SceneResult, threads: int, *, brief: bool) -> str:
     """The tables of one scene as Markdown."""
-    many = result.primitives != result.triangles
-    title = f"## {result.name}: {result.triangles:,} triangles"
+    many = result.units != result.primitives
+    title = f"## {result.name}: {result.primitives:,} {'triangle' if many else result.kind}s"
     if many:
-        title += f", {result.primitives:,} instances"
-    blocks = [title, _build_table(result, threads, "instance" if many else "triangle", brief=brief)]
-    if not many:
+        title += f", {result.units:,} {result.kind}s"
+    blocks = [title, _build_table(result, threads, brief=brief)]
+    if result.name in MESHES:
         blocks.append(_refit_table(result, threads))
     return "\n\n".join([*blocks, _ray_table(result, threads, brief=brief)]) + "\n"
 
 
-def _build_table(result: SceneResult, threads: int, primitive: str, *, brief: bool) -> str:
+def _build_table(result: SceneResult, threads: int, *, brief: bool) -> str:
     head = [
-        "build", "1T CPU s", "±", f"{threads}T wall s", "±", f"used B/{primitive}", "nodes and leaves",
+        "build", "1T CPU s", "±", f"{threads}T wall s", "±", f"used B/{result.kind}", "nodes and leaves",
         "promised or peak",
     ]  # fmt: skip
     rows = []
@@ -155,7 +158,7 @@ def _ray_table(result: SceneResult, threads: int, *, brief: bool) -> str:
 
 def _shown(names: Sequence[str], measured: dict[str, Any], brief: bool) -> list[str]:
     """All contenders; in a brief run without those that it leaves out on purpose."""
-    left_out = ("Embree HIGH", "rtviewer ") if brief else ()
+    left_out = (EMBREE_HIGH, *EMBREE_OTHER_TREES, f"{RTVIEWER} ") if brief else ()
     return [name for name in names if name in measured or not name.startswith(left_out)]
 
 
@@ -171,19 +174,36 @@ def _spread(samples: Samples) -> str:
     return f"{samples.spread:.0%}" if len(samples.seconds) > 1 else ""
 
 
+def fact_table(facts: Sequence[Fact]) -> str:
+    """Single numbers with their units."""
+    rows = [[f.name, _number(f.value), f.unit, f.note] for f in facts]
+    return table(["whole program", "measured", "unit", ""], rows)
+
+
+def _number(value: float | None) -> str:
+    """Counts in full, other numbers with four digits."""
+    if value is None:
+        return NOT_MEASURED
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.4g}"
+
+
 def target_table(judgements: Sequence[Judgement]) -> str:
     """Every target, what it is, what was reached and where."""
     rows = []
     for item in judgements:
-        wanted = " and ".join(
-            f"{word} {bound:.3g}"
-            for word, bound in (("at least", item.low), ("at most", item.high))
-            if bound is not None
-        )
-        value = NOT_MEASURED if item.value is None else f"{item.value:.2f}"
+        value = NOT_MEASURED if item.value is None else f"{item.value:.3g}"
+        share = "" if item.share is None else f"{item.share:.2f}"
         verdict = "" if item.met is None else ("met" if item.met else "missed")
-        rows.append([item.name, wanted, value, verdict, ", ".join(item.scenes)])
-    return table(["speed, geometric mean over scenes", "target", "measured", "", "scenes"], rows)
+        bounds = bounds_text(item.low, item.high)
+        rows.append([item.name, bounds, value, verdict, share, ", ".join(item.scenes)])
+    head = ["target (ratios of speeds are geometric means over scenes)", "", "measured", "", "/ target", "scenes"]
+    return table(head, rows)
+
+
+def bounds_text(low: float | None, high: float | None) -> str:
+    """``at least 2 and at most 3``."""
+    words = ("at least", low), ("at most", high)
+    return " and ".join(f"{word} {bound:.3g}" for word, bound in words if bound is not None)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -193,10 +213,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |" for line in lines)
 
 
-def as_json(facts: dict[str, Any], results: Sequence[SceneResult], judgements: Sequence[Judgement]) -> dict[str, Any]:
+def as_json(
+    about: dict[str, Any], results: Sequence[SceneResult], facts: Sequence[Fact], judgements: Sequence[Judgement]
+) -> dict[str, Any]:
     """Everything, with the seconds of every round."""
     return {
-        "machine": facts,
+        "machine": about,
+        "facts": [asdict(fact) for fact in facts],
         "scenes": {result.name: asdict(result) for result in results},
         "targets": [asdict(item) for item in judgements],
     }

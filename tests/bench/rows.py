@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rtviewer.dxr.flags import BuildFlag
 from rtviewer.trace.dispatch import Dispatcher
-from rtviewer.trace.request import RayBatch, TraceSettings
+from rtviewer.trace.request import RayBatch
 from tests.bench.measure import Samples, interleave
 from tests.bench.peers import (
     DYNAMIC,
@@ -24,7 +24,7 @@ from tests.bench.peers import (
     Timing,
     TinybvhTree,
 )
-from tests.bench.product import ProductTrace, ProductTree, hit_keys, time_build, time_refit, tree_bytes
+from tests.bench.product import ProductTrace, ProductTree, hit_keys, time_build, time_refit, trace_settings, tree_bytes
 from tests.bench.scenes import BenchScene, primary_rays, secondary_rays
 
 RTVIEWER = "rtviewer"
@@ -43,10 +43,11 @@ PRODUCT_BUILDS = {
 }
 EMBREE_BUILDS = {EMBREE_LOW: Quality.LOW, EMBREE_MEDIUM: Quality.MEDIUM, EMBREE_HIGH: Quality.HIGH}
 EMBREE_RAYS = (EMBREE, EMBREE_ROBUST, EMBREE_16, EMBREE_16_ROBUST)
+EMBREE_OTHER_TREES = {"Embree single, LOW build": Quality.LOW, "Embree single, HIGH build": Quality.HIGH}
 
 BUILD_CONTENDERS = (*EMBREE_BUILDS, TINYBVH, *PRODUCT_BUILDS)
 REFIT_CONTENDERS = (EMBREE_REFIT, TINYBVH_REFIT, RTVIEWER)
-RAY_CONTENDERS = (*EMBREE_RAYS, TINYBVH, *PRODUCT_BUILDS)
+RAY_CONTENDERS = (*EMBREE_RAYS, *EMBREE_OTHER_TREES, TINYBVH, *PRODUCT_BUILDS)
 RAY_KINDS = ("primary", "diffuse", "shadow")
 
 
@@ -84,11 +85,13 @@ class RayRow:
 
 @dataclass
 class SceneResult:
-    """Rows by contender; what is not in them was not measured. ``primitives``: instances where there are many."""
+    """Rows by contender; what is not in them was not measured. ``primitives``: of the bottom level; ``units``: what
+    bytes are counted by: instances where there are many, else primitives. ``kind`` names them, in the singular."""
 
     name: str
-    triangles: int
     primitives: int
+    units: int
+    kind: str = "triangle"
     builds: dict[str, BuildRow] = field(default_factory=dict)
     refits: dict[str, Samples] = field(default_factory=dict)
     ray_counts: dict[str, int] = field(default_factory=dict)
@@ -97,18 +100,19 @@ class SceneResult:
 
 def measure_scene(scene: BenchScene, peers: Peers, plan: Plan, tell: Callable[[str], None]) -> SceneResult:
     """Everything of one scene; ``tell`` hears what comes next."""
-    instances = scene.placements
-    result = SceneResult(
-        scene.name, scene.triangle_count, scene.triangle_count if instances is None else len(instances)
-    )
+    result = SceneResult(scene.name, scene.primitive_count, scene.primitive_count)
+    if scene.placements is not None:
+        result.units, result.kind = len(scene.placements), "instance"
+    elif scene.boxes is not None:
+        result.kind = "sphere"
     tell("builds")
-    result.builds = measure_builds(scene, peers, plan, result.primitives)
-    if instances is None:
+    result.builds = measure_builds(scene, peers, plan, result.units)
+    if scene.is_plain:
         tell("refits")
         result.refits = measure_refits(scene, peers, plan)
     flags = {RTVIEWER: BuildFlag.NONE} if plan.brief else PRODUCT_BUILDS
     trees = {name: ProductTree(scene, flag) for name, flag in flags.items()}
-    tracers = PeerTracers(scene, peers, plan.threads)
+    tracers = PeerTracers(scene, peers, plan)
     try:
         for kind, rays in ray_sets(scene, trees[RTVIEWER].dispatcher, plan.pixels).items():
             tell(f"{kind} rays")
@@ -144,7 +148,7 @@ def on_all_threads(contenders: Mapping[str, Contender], plan: Plan) -> dict[str,
 # --- builds -------------------------------------------------------------------------------------------------------
 
 
-def measure_builds(scene: BenchScene, peers: Peers, plan: Plan, primitives: int) -> dict[str, BuildRow]:
+def measure_builds(scene: BenchScene, peers: Peers, plan: Plan, units: int) -> dict[str, BuildRow]:
     """Every builder on one thread and on all, interleaved; no tree of a peer outlives its build."""
     sizes: dict[str, tuple[int, int | None, int]] = {}
     builders: dict[str, Contender] = {}
@@ -152,7 +156,7 @@ def measure_builds(scene: BenchScene, peers: Peers, plan: Plan, primitives: int)
         for name, quality in EMBREE_BUILDS.items():
             if not (plan.brief and quality is Quality.HIGH):
                 builders[name] = _embree_builder(scene, peers, quality, name, sizes)
-    if peers.tinybvh is not None and scene.placements is None:
+    if peers.tinybvh is not None and scene.is_plain:
         builders[TINYBVH] = _tinybvh_builder(scene, peers, sizes)
     for name, flags in PRODUCT_BUILDS.items():
         builders[name] = _product_builder(scene, flags, plan.threads)
@@ -168,7 +172,7 @@ def measure_builds(scene: BenchScene, peers: Peers, plan: Plan, primitives: int)
     for name in builders:
         used, tree, bound = sizes[name]
         rows[name] = BuildRow(
-            one[name], every[name], used / primitives, None if tree is None else tree / primitives, bound / primitives
+            one[name], every[name], used / units, None if tree is None else tree / units, bound / units
         )
     return rows
 
@@ -226,22 +230,25 @@ def measure_refits(scene: BenchScene, peers: Peers, plan: Plan) -> dict[str, Sam
 def ray_sets(scene: BenchScene, dispatcher: Dispatcher, pixels: int) -> dict[str, RayBatch]:
     """The rays of RAY_KINDS; bounces and shadows start where the product's primary rays hit."""
     primary = primary_rays(scene, pixels)
-    diffuse, shadow = secondary_rays(scene, primary, dispatcher.trace(primary, TraceSettings()).hits)
+    hits = dispatcher.trace(primary, trace_settings(scene, occlusion=False)).hits
+    diffuse, shadow = secondary_rays(scene, primary, hits)
     return dict(zip(RAY_KINDS, (primary, diffuse, shadow), strict=True))
 
 
 class PeerTracers:
     """The peers' trees of a scene, for all ray kinds."""
 
-    def __init__(self, scene: BenchScene, peers: Peers, threads: int) -> None:
-        self._triangle_count = scene.triangle_count
+    def __init__(self, scene: BenchScene, peers: Peers, plan: Plan) -> None:
+        self._primitive_count = scene.primitive_count
         self._embree: dict[str, EmbreeTree] = {}
         self._tinybvh: TinybvhTree | None = None
         if peers.embree is not None:
-            plain = EmbreeTree(peers.embree, scene, Quality.MEDIUM, threads)
-            robust = EmbreeTree(peers.embree, scene, Quality.MEDIUM, threads, flags=ROBUST)
+            plain = EmbreeTree(peers.embree, scene, Quality.MEDIUM, plan.threads)
+            robust = EmbreeTree(peers.embree, scene, Quality.MEDIUM, plan.threads, flags=ROBUST)
             self._embree = {EMBREE: plain, EMBREE_ROBUST: robust, EMBREE_16: plain, EMBREE_16_ROBUST: robust}
-        if peers.tinybvh is not None and scene.placements is None:
+            for name, quality in {} if plan.brief else EMBREE_OTHER_TREES.items():
+                self._embree[name] = EmbreeTree(peers.embree, scene, quality, plan.threads)
+        if peers.tinybvh is not None and scene.is_plain:
             self._tinybvh = TinybvhTree(peers.tinybvh, scene)
 
     def contenders(self, rays: RayBatch, occlusion: bool) -> tuple[dict[str, Contender], dict[str, Answers]]:
@@ -262,7 +269,7 @@ class PeerTracers:
         """As ProductTrace.found."""
         if occlusion:
             return answers.primitive.astype(np.int64)
-        return hit_keys(answers.primitive, answers.instance, self._triangle_count)
+        return hit_keys(answers.primitive, answers.instance, self._primitive_count)
 
     def release(self) -> None:
         for tree in {id(tree): tree for tree in self._embree.values()}.values():
@@ -284,8 +291,9 @@ def measure_rays(
     plan: Plan,
 ) -> dict[str, RayRow]:
     """One ray set through every contender, on one thread and on all."""
+    settings = trace_settings(scene, occlusion=occlusion)
     with ThreadPoolExecutor(plan.threads) as pool:
-        products = {n: ProductTrace(t.dispatcher, rays, occlusion, pool) for n, t in trees.items()}
+        products = {n: ProductTrace(t.dispatcher, rays, settings, pool) for n, t in trees.items()}
         calls, answers = tracers.contenders(rays, occlusion)
         calls |= {name: product.run for name, product in products.items()}
         for call in calls.values():
@@ -293,7 +301,7 @@ def measure_rays(
         one = on_one_thread(calls, plan)
         every = on_all_threads(calls, plan)
     found = {name: tracers.found(answer, occlusion) for name, answer in answers.items()}
-    found |= {name: product.found(scene.triangle_count) for name, product in products.items()}
+    found |= {name: product.found(scene.primitive_count, occlusion=occlusion) for name, product in products.items()}
     rows = {}
     for name in calls:
         mismatch = None

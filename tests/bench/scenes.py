@@ -20,17 +20,27 @@ TILE, PACKET = 64, 4
 
 @dataclass(frozen=True, eq=False)
 class BenchScene:
-    """``placements``: (n, 3, 4) float32 object-to-world, or None when the mesh stands once, where it is."""
+    """``placements``: (n, 3, 4) float32 object-to-world, or None when the mesh stands once, where it is. ``cut_out``:
+    triangles are not opaque, and those with odd numbers are holes. ``boxes``: (n, 6) float32 minimum and maximum, each
+    with a sphere in its middle as wide as its shortest side, instead of a mesh, which is then empty."""
 
     name: str
     mesh: Mesh
     camera: Camera
     light: Vector
     placements: NDArray[np.float32] | None = None
+    cut_out: bool = False
+    boxes: NDArray[np.float32] | None = None
 
     @property
-    def triangle_count(self) -> int:
-        return len(self.mesh.indices)
+    def primitive_count(self) -> int:
+        """Of the one bottom level."""
+        return len(self.mesh.indices) if self.boxes is None else len(self.boxes)
+
+    @property
+    def is_plain(self) -> bool:
+        """Opaque triangles that stand once: what all tracers can do, and what builds and refits are measured on."""
+        return self.placements is None and self.boxes is None and not self.cut_out
 
 
 @dataclass(frozen=True)
@@ -44,11 +54,14 @@ class Size:
     strands: int
     soup: int
     instances: int
+    leaves: int
+    balls: int
 
 
-FULL = Size("full", 1024, (400, 100), 8, 6000, 1_000_000, 10_000)
-QUICK = Size("quick", 256, (400, 100), 6, 1500, 100_000, 10_000)
-TINY = Size("tiny", 64, (24, 12), 2, 10, 500, 30)
+FULL = Size("full", 1024, (400, 100), 8, 6000, 1_000_000, 10_000, 100_000, 100_000)
+QUICK = Size("quick", 256, (400, 100), 6, 1500, 100_000, 10_000, 20_000, 20_000)
+TINY = Size("tiny", 64, (24, 12), 2, 10, 500, 30, 200, 100)
+SIZES = {size.name: size for size in (FULL, QUICK, TINY)}
 
 
 # --- meshes -------------------------------------------------------------------------------------------------------
@@ -119,6 +132,32 @@ def sized_soup(count: int, seed: int = 2) -> Mesh:
     centres = random.uniform(-1, 1, (count, 1, 3))
     size = 0.012 * np.exp(random.normal(size=(count, 1, 1)) * 0.6)
     return Mesh.of(centres + random.normal(size=(count, 3, 3)) * size, np.arange(3 * count))
+
+
+def foliage(leaves: int, seed: int = 5) -> Mesh:
+    """Leaf cards of two triangles on the crowns of trees in a row of rows; with every second triangle cut away, a ray
+    passes many holes."""
+    random = np.random.default_rng(seed)
+    trees = max(leaves // 2000, 4)
+    side = int(np.ceil(np.sqrt(trees)))
+    tree = random.integers(0, trees, leaves)
+    ground = np.stack([tree % side - (side - 1) / 2, np.zeros(leaves), tree // side - (side - 1) / 2], 1) * 1.5
+    outward = _unit(random.normal(size=(leaves, 3)))
+    crown = outward * (0.35 + 0.65 * random.random((leaves, 1)) ** 0.5) * [1.0, 1.3, 1.0]
+    along = _unit(outward + random.normal(size=(leaves, 3)))
+    across = _unit(np.cross(along, random.normal(size=(leaves, 3))))
+    size = 0.05 * np.exp(random.normal(size=(leaves, 1)) * 0.3)
+    middle = ground + crown + [0, 1.5, 0]
+    corners = [middle + size * (a * along + b * across) for a, b in ((-1, -1), (1, -1), (-1, 1), (1, 1))]
+    return Mesh.of(np.stack(corners, 1), _lattice(2, 2)[None] + np.arange(leaves)[:, None, None] * 4)
+
+
+def balls(count: int, seed: int = 6) -> NDArray[np.float32]:
+    """(n, 6) float32: boxes of spheres of many sizes, some of which overlap."""
+    random = np.random.default_rng(seed)
+    centre = random.uniform(-1, 1, (count, 3))
+    radius = 1.1 * count ** (-1 / 3) * np.exp(random.normal(size=(count, 1)) * 0.4)
+    return np.ascontiguousarray(np.concatenate([centre - radius, centre + radius], 1), np.float32)
 
 
 def hall(seed: int = 3) -> Mesh:
@@ -224,6 +263,18 @@ def _instances_scene(size: Size) -> BenchScene:
     return BenchScene("instances", bumpy_torus(24, 12), Camera((16, 14, 28), (0, 0, 0)), (20, 30, 20), placements)
 
 
+def _foliage_scene(size: Size) -> BenchScene:
+    mesh = foliage(size.leaves)
+    reach = float(np.abs(mesh.vertices[:, [0, 2]]).max())
+    camera = Camera((0.3 * reach, 2.2 + 0.5 * reach, 0.8 * reach), (0, 1.3, 0), vertical_fov=40.0)
+    return BenchScene("foliage", mesh, camera, (reach, 3 * reach, reach), cut_out=True)
+
+
+def _balls_scene(size: Size) -> BenchScene:
+    nothing = Mesh.of(np.zeros((0, 3)), np.zeros((0, 3), np.int64))
+    return BenchScene("spheres", nothing, Camera((0.9, 1.2, 2.8), (0, 0, 0)), (3, 4, 3), boxes=balls(size.balls))
+
+
 SCENES: dict[str, Callable[[Size], BenchScene]] = {
     "torus": _torus_scene,
     "hall": _hall_scene,
@@ -231,7 +282,11 @@ SCENES: dict[str, Callable[[Size], BenchScene]] = {
     "sphere": _sphere_scene,
     "soup": _soup_scene,
     "instances": _instances_scene,
+    "foliage": _foliage_scene,
+    "spheres": _balls_scene,
 }
+MESHES = ("torus", "hall", "hairball", "sphere", "soup")
+"""The scenes that targets take geometric means over."""
 
 
 # --- rays ---------------------------------------------------------------------------------------------------------
@@ -246,13 +301,18 @@ def primary_rays(scene: BenchScene, pixels: int) -> RayBatch:
 
 
 def secondary_rays(scene: BenchScene, rays: RayBatch, hits: Hits, seed: int = 7) -> tuple[RayBatch, RayBatch]:
-    """(diffuse, shadow): from where ``rays`` hit, a cosine-distributed bounce and a ray to a jittered light."""
+    """(diffuse, shadow): from where ``rays`` hit, a cosine-distributed bounce and a ray to a jittered light. On spheres
+    every fourth starts inside the one that was hit."""
     random = np.random.default_rng(seed)
     hit = hits.hit
     direction = rays.direction[hit].astype(np.float64)
-    normal = _normals(scene, hits.primitive_index[hit], hits.instance_index[hit])
+    point = rays.origin[hit] + direction * hits.t[hit, None].astype(np.float64)
+    normal = _normals(scene, point, hits.primitive_index[hit], hits.instance_index[hit])
     normal *= np.where((normal * direction).sum(1) > 0, -1.0, 1.0)[:, None]
-    origin = rays.origin[hit] + direction * hits.t[hit, None].astype(np.float64) + normal * 1e-4
+    origin = point + normal * 1e-4
+    if scene.boxes is not None:
+        low, high = np.split(scene.boxes[hits.primitive_index[hit][::4]].astype(np.float64), 2, axis=1)
+        origin[::4] = point[::4] - normal[::4] * 0.25 * (high - low)
     bounce = normal + 0.999 * _unit(random.normal(size=origin.shape))
     to_light = np.asarray(scene.light) + random.uniform(-0.3, 0.3, origin.shape) - origin
     distance = np.linalg.norm(to_light, axis=1)
@@ -262,8 +322,13 @@ def secondary_rays(scene: BenchScene, rays: RayBatch, hits: Hits, seed: int = 7)
     )
 
 
-def _normals(scene: BenchScene, primitives: NDArray[np.int32], instances: NDArray[np.int32]) -> NDArray[np.float64]:
-    """(n, 3) float64 unit normals of triangles in the world; zero for triangles without area."""
+def _normals(
+    scene: BenchScene, points: NDArray[np.float64], primitives: NDArray[np.int32], instances: NDArray[np.int32]
+) -> NDArray[np.float64]:
+    """(n, 3) float64 unit normals in the world of what was hit at ``points``; zero for triangles without area."""
+    if scene.boxes is not None:
+        boxes = scene.boxes[primitives].astype(np.float64)
+        return _unit(points - (boxes[:, :3] + boxes[:, 3:]) / 2)
     corners = scene.mesh.vertices[scene.mesh.indices[primitives]].astype(np.float64)
     if scene.placements is not None:
         matrix = scene.placements[instances].astype(np.float64)

@@ -254,7 +254,7 @@ def test_image_and_ray_agree_on_a_pixel(capsys, scene, tmp_path):
         (["trace", "SCENE", "--mode", "pretty"], "shaded"),
         (["trace", "SCENE", "--palette", "pretty"], "viridis"),
         (["trace", "SCENE", "--camera", "side"], "'front', 'behind', 'fit'"),
-        (["trace", "SCENE", "-o", "image.jpg"], ".png or .exr"),
+        (["trace", "SCENE", "-o", "image.jpg"], ".png, .exr, .npz"),
         (["trace", "SCENE", "-o", "nowhere/image.png"], "cannot write"),
         (["trace", "SCENE", "--any-hit", "maybe"], "accept (0)"),
         (["trace", "SCENE", "--tier", "2"], "1.0, 1.1 or 1.2"),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rtviewer.errors import FileFormatError, RtviewerError
-from rtviewer.io.image_file import image_suffix, replaced, write_exr, write_hits, write_png
+from rtviewer.errors import RtviewerError
+from rtviewer.io.image_file import replaced, write_exr, write_hits, write_png
 
 RGBA = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
 
@@ -64,11 +64,3 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
         with pytest.raises(RtviewerError, match="cannot write"):
             write_png(path, RGBA)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_suffixes():
-    from pathlib import Path
-
-    assert image_suffix(Path("a.PNG")) == ".png"
-    with pytest.raises(FileFormatError, match=r"\.png or \.exr"):
-        image_suffix(Path("a.tiff"))

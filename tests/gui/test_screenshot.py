@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QLineEdit
 
+from rtviewer.shade.palettes import palette
 from tests.gui.conftest import SCENES
 
 
@@ -88,3 +89,14 @@ def test_every_control_has_a_name_for_screen_readers(window):
             if not own and not (control.accessibleName() or text or control.toolTip()):
                 nameless.append((type(control).__name__, control.parent().objectName()))
     assert nameless == []
+
+
+def test_a_mode_can_be_asked_for(tmp_path, kernels_ready):
+    done = view(SCENES / "cornell", "--mode", "x_ray_surfaces", "--screenshot", "a.png", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with Image.open(tmp_path / "a.png") as image:
+        colours = {tuple(colour) for _, colour in image.convert("RGB").getcolors(1 << 24)}
+    assert tuple(palette("viridis")[255]) in colours  # the most surfaces that there are
+    refused = view(SCENES / "cornell", "--mode", "pretty", "--screenshot", "b.png", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "x_ray_surfaces" in refused.stderr

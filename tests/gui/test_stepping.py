@@ -118,7 +118,7 @@ def test_step_keys_and_the_menu(lab):
     assert position(window) == len(window.session.log) - 1
     QTest.keyClick(window, Qt.Key.Key_Comma, Qt.KeyboardModifier.ControlModifier)
     assert position(window) == 0
-    QTest.keyClick(window, Qt.Key.Key_G)
+    QTest.keyClick(window, Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
     assert position(window) == -1
     menus = {action.text(): action.menu() for action in window.menuBar().actions()}
     names = {action.objectName() for action in menus["&Ray"].actions()}
@@ -156,7 +156,7 @@ def test_play_pauses_and_ends_at_the_last_event(lab, qtbot):
     assert bar.buttons["log_play"].isChecked()
     assert position(window) == 0
     qtbot.waitUntil(lambda: position(window) >= 3, timeout=10_000)
-    QTest.keyClick(window, Qt.Key.Key_P)
+    QTest.keyClick(window, Qt.Key.Key_P, Qt.KeyboardModifier.ControlModifier)
     assert not pane.player.is_playing
     assert not bar.buttons["log_play"].isChecked()
     stood = position(window)
@@ -164,11 +164,11 @@ def test_play_pauses_and_ends_at_the_last_event(lab, qtbot):
     assert position(window) == stood
     bar.speed.setCurrentIndex(bar.speed.findData(1000))
     bar.speed.activated.emit(bar.speed.currentIndex())
-    QTest.keyClick(window, Qt.Key.Key_P)
+    QTest.keyClick(window, Qt.Key.Key_P, Qt.KeyboardModifier.ControlModifier)
     qtbot.waitUntil(lambda: not pane.player.is_playing, timeout=10_000)
     assert position(window) == len(window.session.log) - 1
     assert not bar.buttons["log_play"].isChecked()
-    QTest.keyClick(window, Qt.Key.Key_P)  # at the end: from the beginning again
+    QTest.keyClick(window, Qt.Key.Key_P, Qt.KeyboardModifier.ControlModifier)  # at the end: from the beginning again
     assert pane.player.is_playing
     window.session.clear_pick()
     assert not pane.player.is_playing

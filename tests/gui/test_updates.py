@@ -42,9 +42,11 @@ def press(slider, key, times: int = 1) -> None:
 def test_moving_the_slider_updates_in_place_and_the_chart_grows(wave, qtbot):
     window, pane = wave, wave.updates
     before = window.trace_view.shown.rgba.copy()
+    assert pane.outcome.currentWidget() is pane.no_steps
     address = window.session.world.blases[0].address
     press(pane.amount, Qt.Key.Key_PageUp)
     wait_for_steps(window, qtbot, 2)
+    assert pane.outcome.currentWidget() is pane.steps
     first, second = records(window)
     assert first.kind is UpdateKind.AS_BUILT
     assert second.kind is UpdateKind.UPDATE_IN_PLACE
@@ -163,7 +165,7 @@ def test_a_step_of_an_update_is_not_compared_as_a_build(wave, qtbot):
 def test_the_percentile_range_is_the_1st_to_the_99th(cornell, qtbot):
     window = cornell
     window.session.set_image_mode("box_tests")
-    box = window.trace_view.range_box
+    box = window.trace_view.range_bar.range_box
     box.setCurrentIndex(2)
     box.activated.emit(2)
     image = window.session.state.image

@@ -231,7 +231,7 @@ def test_every_mode_is_shown(cornell, qtbot):
         qtbot.waitUntil(lambda name=name: window.trace_view.shown.mode.name == name, timeout=20_000)
         assert window.session.state.image.mode == name
         assert window.trace_view.legend.legend.title == mode.label
-        assert window.trace_view.palette_box.isVisible() == mode.has_range
+        assert window.trace_view.range_bar.isVisible() == mode.has_range
         assert window.trace_view.device_size() == size  # no control that comes or goes moves the views
 
 
@@ -244,10 +244,10 @@ def test_range_is_fitted_fixed_and_automatic(cornell, qtbot):
     assert image.range_kind == "fixed"
     assert (image.range_low, image.range_high) == (window.trace_view.shown.low, window.trace_view.shown.high)
     high = image.range_low + 1
-    window.trace_view.high.setValue(high)
+    window.trace_view.range_bar.high.setValue(high)
     qtbot.waitUntil(lambda: window.trace_view.shown.high == high, timeout=20_000)
-    window.trace_view.high.setValue(image.range_low - 1)  # refused: the field goes back
-    assert window.trace_view.high.value() == high
+    window.trace_view.range_bar.high.setValue(image.range_low - 1)  # refused: the field goes back
+    assert window.trace_view.range_bar.high.value() == high
     assert window.session.state.image.range_high == high
 
 

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from rtviewer.build.builder import build_blas, build_tlas
 from rtviewer.dxr.flags import BuildFlag
-from rtviewer.dxr.verdicts import ANY_HIT_RAN, VERDICTS, Counter, EventKind, Verdict
+from rtviewer.dxr.verdicts import (
+    ANY_HIT_RAN,
+    CANDIDATE_REASONS,
+    INSTANCE_REASONS,
+    VERDICTS,
+    Counter,
+    EventKind,
+    Verdict,
+)
 from rtviewer.scene.primitives import degenerate_triangles, triangle_corners
 from rtviewer.scene.scene import Instance, Scene
 from rtviewer.session.document import World
@@ -32,8 +40,9 @@ OF_CANDIDATES = set(VERDICTS) - {
     Verdict.NONE, Verdict.INACTIVE_INSTANCE, Verdict.MASK_EXCLUDED, Verdict.SINGULAR_TRANSFORM, Verdict.EMPTY_STRUCTURE,
     Verdict.OBJECT_RAY_NOT_FINITE, Verdict.TRIANGLES_SKIPPED, Verdict.PROCEDURALS_SKIPPED, Verdict.BOX_MISSED,
     Verdict.BOX_BEYOND_CURRENT_END, Verdict.HIT_GROUP_FAULT, Verdict.RETURNED_TO_CALLER,
+    Verdict.SURFACE_PASSED,
 }  # fmt: skip
-"""The last two belong to rays that end in an error and to inline queries."""
+"""The last three belong to rays that end in an error, to inline queries and to x-rays."""
 
 
 def world_of(seed: int, lattice: bool, flags: BuildFlag) -> World:
@@ -149,6 +158,11 @@ def check_counters(world: World, rays, ray: int, events: np.ndarray, counters: n
         Counter.REJECTED_INTERVAL: ((report | triangle) & is_in(verdict, INTERVAL)).sum(),
         Counter.STACK_HIGH_WATER: high_water(events, inner, children),
     }
+    skipped = verdict[kind == EventKind.INSTANCE_SKIPPED]
+    decided = verdict[report | triangle | culled | (box & (verdict == Verdict.NOTHING_REPORTED))]
+    for reasons, told in ((INSTANCE_REASONS, skipped), (CANDIDATE_REASONS, decided)):
+        for reason, counter in reasons.items():
+            expected[counter] = expected.get(counter, 0) + (told == reason).sum()
     assert set(expected) == set(Counter)
     assert {c.name: int(n) for c, n in expected.items()} == {c.name: int(counters[c]) for c in Counter}
 

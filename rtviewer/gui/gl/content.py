@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rtviewer.dxr.programs import IntersectionProgram
 from rtviewer.gui.gl.boxes import BoxesItem
 from rtviewer.gui.gl.detail import full_counts, screen_sizes
 from rtviewer.gui.gl.geometry import (
@@ -38,6 +37,7 @@ from rtviewer.gui.gl.scene_view import SceneView
 from rtviewer.gui.gl.segments import PointsItem, SegmentsItem
 from rtviewer.gui.theme import DEPTH_COLOURS, LEAF_COLOURS, Theme, rgba
 from rtviewer.session.document import TOP_LEVEL, World
+from rtviewer.session.hit_records import sphere_geometries
 from rtviewer.session.raylog import RayLog
 from rtviewer.session.state import Selection, ViewSettings
 from rtviewer.shade.palettes import index_colours
@@ -68,11 +68,11 @@ class Prepared:
 
 def prepare(world: World) -> Prepared:
     """Everything that takes time: triangle soups and trees. Runs on any thread."""
-    spheres = world.scene.intersection in (IntersectionProgram.SPHERE, IntersectionProgram.SPHERE_FAR_FIRST)
     soups, surfaces = [], []
-    for first, blas in zip(first_surfaces(world.blases), world.blases, strict=False):
-        soups.append(np.concatenate([triangle_soup(blas), procedural_soup(blas, spheres=spheres)]))
-        numbers = [triangle_soup_geometries(blas), procedural_soup_geometries(blas, spheres=spheres)]
+    for index, (first, blas) in enumerate(zip(first_surfaces(world.blases), world.blases, strict=False)):
+        spheres = sphere_geometries(world, index)
+        soups.append(np.concatenate([triangle_soup(blas), procedural_soup(blas, spheres)]))
+        numbers = [triangle_soup_geometries(blas), procedural_soup_geometries(blas, spheres)]
         surfaces.append(first + np.concatenate(numbers))
     for index in world.structure_indices:
         world.tree(index)

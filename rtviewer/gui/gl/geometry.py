@@ -23,6 +23,8 @@ POINT_ROW = np.dtype([("at", "<f4", (3,)), ("tint", "<f4", (4,)), ("size", "<f4"
 CODE_COUNT = 64
 """Colour codes of boxes: 2 * level + (1 for a leaf), clamped to the last two."""
 
+MOST_SPHERES = 4096
+"""A bottom level of more procedurals is drawn as boxes."""
 READABLE_BOXES = 100
 """Boxes that a screen shows at once without becoming a tangle."""
 
@@ -193,31 +195,33 @@ def _soup_lanes(structure: Structure) -> NDArray[np.int64]:
     return lanes
 
 
-def procedural_soup(structure: Structure, *, spheres: bool) -> NDArray[np.float32]:
-    """(n, 3, 3) float32: what stands for procedural primitives: their boxes, or the spheres inscribed in them."""
+def procedural_soup(structure: Structure, spheres: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """(n, 3, 3) float32: what stands for procedural primitives: the spheres inscribed in their boxes for the geometries
+    marked in ``spheres`` (geometries,), then the boxes of the others."""
+    low, high, _, is_round = _procedurals(structure, spheres)
+    centre, radius = (low + high)[is_round] / 2, (high - low)[is_round].min(1) / 2
+    balls = (centre[:, None, None] + radius[:, None, None, None] * _sphere()[None]).reshape(-1, 3, 3)
+    return np.concatenate([balls.astype(np.float32), box_soup(low[~is_round], high[~is_round])])
+
+
+def procedural_soup_geometries(structure: Structure, spheres: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """(n,) int64: geometry index of every triangle of ``procedural_soup``, in its order."""
+    _, _, geometry, is_round = _procedurals(structure, spheres)
+    return np.concatenate([geometry[is_round].repeat(len(_sphere())), geometry[~is_round].repeat(len(_FACES))])
+
+
+def _procedurals(structure: Structure, spheres: NDArray[np.bool_]) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """Lowest and highest corner (n, 3), geometry (n,) and whether it is drawn as a sphere (n,), in storage order."""
     packs = structure.box_packs
     if not len(packs):
-        return np.empty((0, 3, 3), np.float32)
-    used = packs["id"].ravel() != UNUSED_LANE
+        nothing = np.empty((0, 3), np.float32)
+        return nothing, nothing, np.empty(0, np.int64), np.empty(0, np.bool_)
+    ids = packs["id"].ravel()
+    used = ids != UNUSED_LANE
     low = packs["low"].transpose(0, 2, 1).reshape(-1, 3)[used]
     high = packs["high"].transpose(0, 2, 1).reshape(-1, 3)[used]
-    if _draws_spheres(len(low), spheres):
-        centre, radius = (low + high) / 2, (high - low).min(1) / 2
-        return (centre[:, None, None] + radius[:, None, None, None] * _sphere()[None]).reshape(-1, 3, 3)
-    return box_soup(low, high)
-
-
-def procedural_soup_geometries(structure: Structure, *, spheres: bool) -> NDArray[np.int64]:
-    """(n,) int64: geometry index of every triangle of ``procedural_soup``, in its order."""
-    packs = structure.box_packs
-    ids = packs["id"].ravel() if len(packs) else np.empty(0, np.int32)
-    ids = ids[ids != UNUSED_LANE]
-    each = len(_sphere()) if _draws_spheres(len(ids), spheres) else len(_FACES)
-    return structure.geometry_and_primitive(ids)[0].repeat(each)
-
-
-def _draws_spheres(count: int, spheres: bool) -> bool:
-    return spheres and count <= 4096
+    geometry = structure.geometry_and_primitive(ids[used])[0].astype(np.int64)
+    return low, high, geometry, spheres[geometry] & (len(low) <= MOST_SPHERES)
 
 
 def box_soup(low: NDArray[np.float32], high: NDArray[np.float32]) -> NDArray[np.float32]:

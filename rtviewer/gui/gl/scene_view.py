@@ -234,9 +234,15 @@ class SceneView(gl.GLViewWidget):
 
     def _place_labels(self) -> None:
         margin = 10
-        self.caption.adjustSize()
+        room = max(self.width() - 2 * margin, 40)
+        for label in (self.caption, self.counts):
+            label.setWordWrap(False)
+            if label.sizeHint().width() > room:
+                label.setWordWrap(True)
+                label.resize(room, label.heightForWidth(room))
+            else:
+                label.adjustSize()
         self.caption.move(margin, margin)
-        self.counts.adjustSize()
         self.counts.move(margin, self.height() - self.counts.height() - margin)
         self.empty.setGeometry(self.rect())
         self.failure.setGeometry(margin, 40, max(self.width() - 2 * margin, 100), 60)

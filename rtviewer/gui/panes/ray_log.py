@@ -257,7 +257,7 @@ class RayLogPane(Pane):
         if log is None:
             self.model.set_log(None)
             return
-        self.ray.setText(f"{self._source.words(log)} · {len(log):,} events")
+        self.ray.setText(f"{self._source.words(log)} · {len(log):,} {'x-ray ' if log.x_ray else ''}events")
         self.ray.setToolTip(self.session.ray_desc_text())
         if log.is_same_walk(self.model.log):
             return  # the same ray, known by another name

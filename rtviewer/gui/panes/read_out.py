@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QWidget
+from collections.abc import Mapping
+from dataclasses import replace
 
-from rtviewer.dxr.verdicts import COUNTER_MEANINGS, Counter
-from rtviewer.gui.binding import listen
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFontMetrics, QResizeEvent
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QToolButton, QWidget
+
+from rtviewer.dxr.counters import COUNTERS, X_RAY_COUNTERS, Counter, XRayCounter
+from rtviewer.errors import InvalidInputError
+from rtviewer.gui.binding import follow, listen
 from rtviewer.gui.models.ray_source import RaySource
 from rtviewer.gui.panes.pane import Pane, PaneContext
 from rtviewer.gui.theme import monospaced
 from rtviewer.session.events import LogChanged
 from rtviewer.session.image import ImageBuffer, pixel_ray, trace_settings
 from rtviewer.session.raylog import RayLog, hit_kind_text
-from rtviewer.trace.request import TraceResult
+from rtviewer.session.state import State
+from rtviewer.shade.modes import MODES
+from rtviewer.trace.request import Hits
 
-FIELD_WIDTH = 132
-"""Pixels a field needs: as many stand side by side as the width allows."""
-COUNTER_LABELS = {
-    Counter.TLAS_NODES_VISITED: "TLAS nodes",
-    Counter.BLAS_NODES_VISITED: "BLAS nodes",
-    Counter.BOX_TESTS: "Box tests",
-    Counter.BOX_HITS: "Box hits",
-    Counter.INSTANCES_ENTERED: "Inst. in",
-    Counter.INSTANCES_REJECTED: "Inst. out",
-    Counter.TRIANGLE_TESTS: "Tri tests",
-    Counter.TRIANGLE_HITS: "Tri hits",
-    Counter.PROCEDURAL_TESTS: "Proc. tests",
-    Counter.PROCEDURAL_REPORTS: "Proc. reports",
-    Counter.ANY_HIT_CALLS: "Any-hit calls",
-    Counter.COMMITS: "Commits",
-    Counter.REJECTED_CULLED: "Rej. opacity",
-    Counter.REJECTED_MISSED: "Rej. missed",
-    Counter.REJECTED_FACING: "Rej. facing",
-    Counter.REJECTED_INTERVAL: "Rej. interval",
-    Counter.STACK_HIGH_WATER: "Stack max",
-}
+DIGITS = 7
+"""Characters of a hit's numbers that find room; counters have one less: a hundred thousand with its separator."""
+COLUMNS = range(3, 11)
+"""Fewest and most fields side by side."""
+SPACING = 6
+MAIN_COUNTERS = tuple(counter for counter in Counter if counter <= Counter.STACK_HIGH_WATER)
+"""Always there; the reasons behind them and what else an x-ray counts are a button away."""
+MAIN_X_RAY = X_RAY_COUNTERS[:1]
+FAULT = "fault"
 HIT_FIELDS = (
     ("Pixel", "Column and row, (0, 0) is top left"),
     ("t", "Where on the ray the hit is, in lengths of its direction"),
@@ -53,9 +47,10 @@ BLANK = "–"
 
 
 class ReadOut(Pane):
-    """``show_pixel`` traces the pixel's ray once more, counting: the counters are there in every mode.
+    """``show_pixel`` traces the pixel's ray twice more, once as an x-ray: all counters are there in every mode.
 
-    While no pixel is hovered the picked ray's numbers stand there, marked as picked.
+    ``values`` and ``names``: labels by name of a hit field, Counter or key of an XRayCounter. While no
+    pixel is hovered the picked ray's numbers stand there, marked as picked.
     """
 
     name = "read_out"
@@ -74,46 +69,101 @@ class ReadOut(Pane):
         outer.addWidget(frame)
         self._grid = QGridLayout(frame)
         self._grid.setContentsMargins(8, 4, 8, 5)
-        self._grid.setHorizontalSpacing(6)
+        self._grid.setHorizontalSpacing(SPACING)
         frame.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.setMinimumWidth(4 * FIELD_WIDTH)
         self._grid.setVerticalSpacing(0)
-        fields = [(name, name, tip) for name, tip in HIT_FIELDS]
-        fields += [(counter, COUNTER_LABELS[counter], COUNTER_MEANINGS[counter]) for counter in Counter]
-        self._fields = [self._make(key, text, tip) for key, text, tip in fields]
+        self._main = [self._make(name, name, tip) for name, tip in HIT_FIELDS]
+        self._main += [self._make_counter(counter) for counter in MAIN_COUNTERS]
+        self._main += [self._make_x_ray(counter) for counter in MAIN_X_RAY]
+        self._rest = [self._make_counter(counter) for counter in Counter if counter not in MAIN_COUNTERS]
+        self._rest += [self._make_x_ray(counter) for counter in X_RAY_COUNTERS if counter not in MAIN_X_RAY]
+        self.more = self._make_more(frame)
         self._columns = 0
-        self._arrange(7)
+        self._arrange(COLUMNS[0])
+        self.setMinimumWidth(self._width_of(COLUMNS[0]))
         listen(self, self.session, {LogChanged: self._log_changed})
+        follow(self, self.session.store, {"image"}, self._mark_mode)
 
-    def _arrange(self, columns: int) -> None:
+    def _make_more(self, parent: QWidget) -> QToolButton:
+        button = QToolButton(parent)
+        button.setText("All")
+        button.setCheckable(True)
+        button.setProperty("role", "bit")
+        button.setAccessibleName("All counters")
+        button.setToolTip("Show the reasons behind rejected instances and candidates, and all x-ray counters")
+        button.toggled.connect(lambda _: self._arrange(self._fitting(), anew=True))
+        return button
+
+    def _arrange(self, columns: int, *, anew: bool = False) -> None:
         """Fill column after column, so that what belongs together stands together."""
-        if columns == self._columns:
+        if columns == self._columns and not anew:
             return
-        rows = -(-len(self._fields) // columns)
-        for column in range(2 * max(columns, self._columns)):
+        fields = self._shown()
+        rows = -(-len(fields) // columns)
+        for column in range(2 * max(columns, self._columns) + 1):
             self._grid.setColumnStretch(column, int(column % 2 == 1 and column < 2 * columns))
         self._columns = columns
-        for number, (name, value) in enumerate(self._fields):
+        for labels in self._rest:
+            for label in labels:
+                label.setVisible(self.more.isChecked())
+        for number, (name, value) in enumerate(fields):
             self._grid.addWidget(name, number % rows, 2 * (number // rows))
             self._grid.addWidget(value, number % rows, 2 * (number // rows) + 1)
+        self._grid.addWidget(self.more, 0, 2 * columns, 2, 1, Qt.AlignmentFlag.AlignTop)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._arrange(min(max(self.width() // FIELD_WIDTH, 4), 9))
+        self._arrange(self._fitting())
+
+    def _shown(self) -> list[tuple[QLabel, QLabel]]:
+        return self._main + (self._rest if self.more.isChecked() else [])
+
+    def _fitting(self) -> int:
+        """As many fields side by side as leave every name and number whole."""
+        return next((count for count in reversed(COLUMNS) if self._width_of(count) <= self.width()), COLUMNS[0])
+
+    def _width_of(self, columns: int) -> int:
+        """Pixels that the fields need in so many columns."""
+        fields = self._shown()
+        rows = -(-len(fields) // columns)
+        width = self.more.sizeHint().width() + 16
+        for first in range(0, len(fields), rows):
+            column = fields[first : first + rows]
+            width += max(_bold_width(name) for name, _ in column) + max(value.minimumWidth() for _, value in column)
+            width += 2 * SPACING
+        return width
+
+    def _make_counter(self, counter: Counter) -> tuple[QLabel, QLabel]:
+        meaning = COUNTERS[counter]
+        return self._make(counter, meaning.label, f"{meaning.tip}, in {meaning.unit}")
+
+    def _make_x_ray(self, counter: XRayCounter) -> tuple[QLabel, QLabel]:
+        meaning = counter.meaning
+        return self._make(counter.key, meaning.label, f"{meaning.tip}, in {meaning.unit}")
+
+    def _mark_mode(self, state: State) -> None:
+        """The numbers that the picture shows stand out among the others."""
+        mode = MODES[state.image.mode]
+        shown: set[object] = {mode.name} if mode.is_x_ray else set(mode.counters)
+        for key, name in self.names.items():
+            role = "heading" if key in shown else "muted"
+            if name.property("role") != role:
+                name.setProperty("role", role)
+                name.style().polish(name)
 
     def _make(self, key: object, text: str, tip: str) -> tuple[QLabel, QLabel]:
         small = self.font()
         small.setPointSizeF(max(small.pointSizeF() - 1.0, 7.0))
-        name = QLabel(text)
+        name = QLabel(text, self._grid.parentWidget())
         name.setProperty("role", "muted")
         name.setFont(small)
         name.setToolTip(tip)
-        value = QLabel(BLANK)
+        value = QLabel(BLANK, self._grid.parentWidget())
         value.setFont(monospaced(-1))
         value.setToolTip(tip)
         value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         value.setContentsMargins(0, 0, 10, 0)
-        value.setMinimumWidth(value.fontMetrics().horizontalAdvance("0" * 7) + 10)
+        value.setMinimumWidth(value.fontMetrics().horizontalAdvance("0" * (DIGITS - isinstance(key, Counter))) + 10)
         value.setAccessibleName(text)
         self.values[key], self.names[key] = value, name
         return name, value
@@ -130,10 +180,28 @@ class ReadOut(Pane):
             self._show_log(self.session.log)
             return
         self.names["Pixel"].setText("Pixel")
+        for value in self.values.values():
+            value.setText(BLANK)
+        self.values["Pixel"].setText(f"{pixel[0]},{pixel[1]}")
+        self.values["t"].setToolTip(self.names["t"].toolTip())
         ray = pixel_ray(buffer.camera, buffer.width, buffer.height, *pixel, buffer.rays)
         dispatcher = buffer.world.dispatcher(buffer.request.profile)
-        result = dispatcher.trace(ray, trace_settings(buffer.rays, buffer.world.scene), counters=True)
-        self._show_result(result, pixel)
+        settings = trace_settings(buffer.rays, buffer.world.scene)
+        try:
+            result = dispatcher.trace(ray, settings, counters=True)
+        except InvalidInputError as error:  # its hit-group record is at fault: the image failed over it, or will
+            self.values["t"].setText(FAULT)
+            self.values["t"].setToolTip(str(error))
+            return
+        self._show_hit(result.hits)
+        assert result.counters is not None
+        self._show_counters({counter: int(result.counters[0, counter]) for counter in Counter})
+        try:
+            x_ray = dispatcher.trace(ray, replace(settings, x_ray=True), counters=True)
+        except InvalidInputError:  # behind its hit it would come to such a record
+            return
+        assert x_ray.counters is not None
+        self._show_x_ray({counter: int(x_ray.counters[0, counter]) for counter in Counter})
 
     def _log_changed(self, event: LogChanged) -> None:
         if event.log is not None:
@@ -164,14 +232,21 @@ class ReadOut(Pane):
             }
         for name, text in texts.items():
             self.values[name].setText(text)
-        for counter in Counter:
-            self.values[counter].setText(str(log.counters[counter]))
+        self._show_counters(log.counters)
+        if log.x_ray_counters:
+            self._show_x_ray(log.x_ray_counters)
 
-    def _show_result(self, result: TraceResult, pixel: tuple[int, int]) -> None:
-        hits = result.hits
+    def _show_counters(self, counted: Mapping[Counter, int]) -> None:
+        for counter in Counter:
+            self.values[counter].setText(f"{counted[counter]:,}")
+
+    def _show_x_ray(self, counted: Mapping[Counter, int]) -> None:
+        for counter in X_RAY_COUNTERS:
+            self.values[counter.key].setText(f"{sum(counted[column] for column in counter.columns):,}")
+
+    def _show_hit(self, hits: Hits) -> None:
         hit = bool(hits.hit[0])
         texts = {
-            "Pixel": f"{pixel[0]},{pixel[1]}",
             "t": f"{float(hits.t[0]):.6g}" if hit else "miss",
             "Hit kind": hit_kind_text(int(hits.hit_kind[0])).split(" ")[0] if hit else BLANK,
             "u": f"{hits.attributes[0, 0]:.4f}" if hit else BLANK,
@@ -184,6 +259,10 @@ class ReadOut(Pane):
         }
         for name, text in texts.items():
             self.values[name].setText(text)
-        if result.counters is not None:
-            for counter in Counter:
-                self.values[counter].setText(str(int(result.counters[0, counter])))
+
+
+def _bold_width(name: QLabel) -> int:
+    """Pixels of a name when it stands out."""
+    font = name.font()
+    font.setBold(True)
+    return QFontMetrics(font).horizontalAdvance(name.text())

@@ -6,24 +6,24 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QPointF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QResizeEvent
-from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
-from rtviewer.gui.binding import follow, listen, quiet, show_choice
+from rtviewer.gui.binding import follow, listen
 from rtviewer.gui.gl import camera_control
 from rtviewer.gui.panes.pane import STRIP_HEIGHT, Pane, PaneContext, label
 from rtviewer.gui.panes.read_out import ReadOut
 from rtviewer.gui.theme import Theme
 from rtviewer.gui.widgets.legend_bar import LegendBar
+from rtviewer.gui.widgets.range_bar import RangeBar
+from rtviewer.gui.widgets.range_histogram import RangeHistogram
 from rtviewer.session.events import DocumentChanged, LogChanged, PictureChanged
 from rtviewer.session.image import ImageBuffer
 from rtviewer.session.state import RangeKind, State
 from rtviewer.shade.modes import MODES, Shaded
-from rtviewer.shade.palettes import PALETTES
 
 RESIZE_MS = 120
 """The picture is traced anew this long after the last resize."""
 EMPTY = "Nothing is open.\nOpen a mesh or scene (Ctrl+O), or drop a file on the window: its traced image appears here."
-PERCENTILES = (1.0, 99.0)
 
 
 class TraceCanvas(pg.GraphicsLayoutWidget):
@@ -88,6 +88,9 @@ class TraceView(Pane):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
+        self.histogram = RangeHistogram(self.canvas)  # over the picture: a mode that has one must not move the views
+        self.histogram.limits_dragged.connect(lambda low, high: self.session.set_range(RangeKind.FIXED, low, high))
+        self.histogram.reset_asked.connect(self.automatic_range)
         column.addWidget(self.canvas, 1)
         column.addWidget(self._strip())
         self._resized = QTimer(self, singleShot=True, interval=RESIZE_MS)
@@ -98,7 +101,7 @@ class TraceView(Pane):
             self.session,
             {DocumentChanged: self._document_changed, PictureChanged: self._picture_changed, LogChanged: self._mark},
         )
-        follow(self, self.session.store, {"image"}, self._settings_changed)
+        follow(self, self.session.store, {"image", "view"}, self._settings_changed)
         self._document_changed(None)
         self.follow_theme()
 
@@ -110,40 +113,10 @@ class TraceView(Pane):
         line.setContentsMargins(8, 3, 8, 3)
         line.setSpacing(6)
         self.legend = LegendBar()
-        self.palette_box = self._combo("Palette", "Palette of heat maps", [(name, name) for name in PALETTES])
-        self.palette_box.activated.connect(lambda _: self.session.set_palette(self.palette_box.currentData()))
-        kinds = [("auto", RangeKind.AUTOMATIC), ("fixed", RangeKind.FIXED), ("1–99 %", RangeKind.PERCENTILE)]
-        self.range_box = self._combo(
-            "Range", "Which values get the palette's ends: all there are, fixed ones (C takes the present ones), "
-            "or the 1st to 99th percentile", kinds,
-        )  # fmt: skip
-        self.range_box.activated.connect(lambda _: self._range_chosen())
-        self.low, self.high = self._end("Range low"), self._end("Range high")
+        self.range_bar = RangeBar(self.session)
+        line.addWidget(self.range_bar)
         line.addWidget(self.legend, 1)
-        for widget in (self.palette_box, self.range_box, self.low, self.high):
-            line.addWidget(widget)
         return strip
-
-    @staticmethod
-    def _combo(name: str, tip: str, choices: list) -> QComboBox:
-        box = QComboBox()
-        box.setAccessibleName(name)
-        box.setToolTip(tip)
-        for text, data in choices:
-            box.addItem(text, data)
-        return box
-
-    def _end(self, name: str) -> QDoubleSpinBox:
-        box = QDoubleSpinBox()
-        box.setAccessibleName(name)
-        box.setToolTip(name)
-        box.setDecimals(2)
-        box.setRange(-1e9, 1e9)
-        box.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
-        box.setKeyboardTracking(False)
-        box.setFixedWidth(56)
-        box.valueChanged.connect(lambda _: self._end_typed())
-        return box
 
     def sizeHint(self) -> QSize:
         return QSize(560, 420)
@@ -158,7 +131,9 @@ class TraceView(Pane):
             self.canvas.image.clear()
             self.canvas.mark.setVisible(False)
             self.read_out.show_pixel(None, None)
+        self._settings_changed(self.session.state)
         if not is_open:
+            self.histogram.show_shaded(None)
             self.legend.set_legend(None)
             self.caption.hide()
 
@@ -174,10 +149,8 @@ class TraceView(Pane):
         self.caption.adjustSize()
         self.caption.show()
         self.legend.set_legend(shaded.legend)
-        if self.session.state.image.range_kind is not RangeKind.FIXED:
-            with quiet(self.low, self.high):
-                self.low.setValue(shaded.low)
-                self.high.setValue(shaded.high)
+        self.range_bar.show_shaded(shaded)
+        self.histogram.show_shaded(shaded)
         self.read_out.picture_changed(buffer)
         self._mark(None)
 
@@ -189,36 +162,19 @@ class TraceView(Pane):
     # Settings
 
     def _settings_changed(self, state: State) -> None:
-        image = state.image
-        show_choice(self.palette_box, image.palette)
-        show_choice(self.range_box, image.range_kind)
-        has_range = MODES[image.mode].has_range
-        for widget in (self.palette_box, self.range_box, self.low, self.high):
-            widget.setVisible(has_range)
-        for end in (self.low, self.high):
-            end.setEnabled(image.range_kind is RangeKind.FIXED)
-        if image.range_kind is RangeKind.FIXED:
-            with quiet(self.low, self.high):
-                self.low.setValue(image.range_low)
-                self.high.setValue(image.range_high)
-
-    def _range_chosen(self) -> None:
-        kind = RangeKind(self.range_box.currentData())  # Qt keeps a plain str of it
-        if kind is RangeKind.PERCENTILE:
-            self.session.set_range(kind, *PERCENTILES)
-        elif kind is RangeKind.FIXED:
-            self.fit_range()
-        else:
-            self.session.set_range(kind)
-
-    def _end_typed(self) -> None:
-        if self.session.set_range(RangeKind.FIXED, self.low.value(), self.high.value()) is not None:
-            self._settings_changed(self.session.state)
+        has_range = MODES[state.image.mode].has_range
+        has_histogram = has_range and state.view.show_histogram and self.session.document is not None
+        self.range_bar.setVisible(has_range)
+        self.histogram.setVisible(has_histogram)
+        self.legend.setVisible(not has_histogram)  # the histogram's strip says the same, aligned with its bars
 
     def fit_range(self) -> None:
         """Fix the range at the ends that the picture shown uses."""
-        if self.shown is not None and self.shown.mode.has_range:
-            self.session.set_range(RangeKind.FIXED, self.shown.low, self.shown.high)
+        self.range_bar.fix()
+
+    def automatic_range(self) -> None:
+        """The range of the picture's own values again."""
+        self.session.set_range(RangeKind.AUTOMATIC)
 
     # Mouse
 
@@ -258,6 +214,8 @@ class TraceView(Pane):
     def _canvas_resized(self) -> None:
         self._resized.start()
         self.empty.setGeometry(self.canvas.rect())
+        height = self.histogram.height()
+        self.histogram.setGeometry(0, self.canvas.height() - height, self.canvas.width(), height)
 
     def device_size(self) -> tuple[int, int]:
         """The canvas in device pixels."""
@@ -272,3 +230,4 @@ class TraceView(Pane):
         self.canvas.setBackground(QColor(theme.view))
         self.canvas.mark.setPen(pg.mkPen(theme.accent, width=2))
         self.canvas.mark.setBrush(pg.mkBrush(None))
+        self.histogram.retint(theme)

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QSlider,
     QSplitter,
     QStackedLayout,
+    QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
@@ -35,6 +36,10 @@ from rtviewer.session.records import UpdateKind, UpdateRecord
 from rtviewer.session.state import State
 
 EMPTY = "Nothing is open.\nOpen a scene (scenes/wave is made for it) to deform a bottom level and update its structure."
+NO_STEPS = (
+    "No step yet. Move the slider: every step, with its time, its bytes, and how SAH and boxes grow, appears here "
+    "beside the structure as built."
+)
 STEPS = 100
 """Slider steps of a full turn."""
 KINDS = (
@@ -138,11 +143,20 @@ class UpdatesPane(Pane):
         make_table(self.model, "Steps of the update experiment", view=self.table, sortable=False)
         self.chart = UpdateChart()
         self.empty = label(EMPTY, "empty", wrap=True)
+        self.steps = QSplitter(Qt.Orientation.Horizontal)
+        self.steps.setChildrenCollapsible(False)
+        for widget in (self.table, self.chart):
+            self.steps.addWidget(widget)
+        self.steps.setSizes([380, 320])
+        self.no_steps = label(NO_STEPS, "empty", wrap=True)
+        self.outcome = QStackedWidget()
+        for widget in (self.no_steps, self.steps):
+            self.outcome.addWidget(widget)
         splitter = QSplitter(Qt.Orientation.Horizontal)
         splitter.setChildrenCollapsible(False)
-        for widget in (self._controls(), self.table, self.chart):
+        for widget in (self._controls(), self.outcome):
             splitter.addWidget(widget)
-        splitter.setSizes([240, 380, 320])
+        splitter.setSizes([240, 700])
         self.stack = QStackedLayout(self)
         self.stack.addWidget(self.empty)
         self.stack.addWidget(splitter)
@@ -227,6 +241,7 @@ class UpdatesPane(Pane):
 
     def _show_records(self) -> None:
         records = self._records()
+        self.outcome.setCurrentWidget(self.steps if records else self.no_steps)
         self.model.set_columns(update_columns(records) if records else [])
         self.table.fit()
         self.table.scrollToBottom()

@@ -29,7 +29,8 @@ class LegendBar(QWidget):
         self.legend = legend
         if legend is not None:
             unit = f" ({legend.unit})" if legend.unit else ""
-            self.setToolTip(f"{legend.title}{unit}" + (f"\n{legend.note}" if legend.note else ""))
+            named = ", ".join(text for text, _ in legend.entries)
+            self.setToolTip("\n".join(part for part in (f"{legend.title}{unit}", named, legend.note) if part))
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -64,11 +65,23 @@ class LegendBar(QWidget):
                 free_from = left + width + 6
 
     def _paint_entries(self, painter: QPainter, legend: Legend) -> None:
-        x, size = 0, 11
-        top = (self.height() - size) // 2
-        for text, colour in legend.entries:
+        """As many as find room; the tooltip has all."""
+        metrics, size, gap = self.fontMetrics(), 11, 14
+        top, x = (self.height() - size) // 2, 0
+        more = legend.note or "…"
+        for number, (text, colour) in enumerate(legend.entries):
+            width = size + 5 + metrics.horizontalAdvance(text)
+            is_last = number == len(legend.entries) - 1 and not legend.note
+            if x + width + (0 if is_last else gap + metrics.horizontalAdvance("…")) > self.width():
+                more = "…"
+                break
             painter.fillRect(x, top, size, size, QColor(*colour))
             painter.setPen(self.palette().color(self.foregroundRole()))
-            width = self.fontMetrics().horizontalAdvance(text)
             painter.drawText(x + size + 5, top + size - 1, text)
-            x += size + width + 20
+            x += width + gap
+        else:
+            more = legend.note
+        if more:
+            painter.setPen(self.palette().color(self.foregroundRole()))
+            rest = metrics.elidedText(more, Qt.TextElideMode.ElideRight, self.width() - x)
+            painter.drawText(x, top + size - 1, rest)

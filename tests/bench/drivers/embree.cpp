@@ -4,12 +4,32 @@
 // are found at run time: whoever loads this loads Embree first. All functions give null or false when Embree complains.
 #include <sys/types.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <limits>
 
 #include "timing.h"
+
+// What Embree hands to callbacks. Rays and hits are n wide: field k of lane i is word k * n + i.
+struct FilterCall {
+    int* valid;
+    void *user, *context, *ray, *hit;
+    unsigned n;
+};
+struct BoundsCall {
+    void* user;
+    unsigned primitive, time_step;
+    float* bounds;
+};
+struct PrimitiveCall {
+    int* valid;
+    void* user;
+    unsigned primitive;
+    void *context, *ray;
+    unsigned n, geometry;
+};
 
 extern "C" {
 void* rtcNewDevice(const char*);
@@ -27,6 +47,13 @@ void rtcCommitGeometry(void*);
 void rtcSetGeometryBuildQuality(void*, int);
 void rtcSetSharedGeometryBuffer(void*, int, unsigned, int, const void*, size_t, size_t, size_t);
 void rtcUpdateGeometryBuffer(void*, int, unsigned);
+void rtcSetGeometryIntersectFilterFunction(void*, void (*)(const struct FilterCall*));
+void rtcSetGeometryOccludedFilterFunction(void*, void (*)(const struct FilterCall*));
+void rtcSetGeometryUserPrimitiveCount(void*, unsigned);
+void rtcSetGeometryUserData(void*, void*);
+void rtcSetGeometryBoundsFunction(void*, void (*)(const struct BoundsCall*), void*);
+void rtcSetGeometryIntersectFunction(void*, void (*)(const struct PrimitiveCall*));
+void rtcSetGeometryOccludedFunction(void*, void (*)(const struct PrimitiveCall*));
 void rtcSetGeometryInstancedScene(void*, void*);
 void rtcSetGeometryTransform(void*, unsigned, int, const void*);
 unsigned rtcAttachGeometry(void*, void*);
@@ -37,7 +64,7 @@ void rtcOccluded16(const int*, void*, void*, void*);
 }
 
 namespace {
-constexpr int TRIANGLES = 0, INSTANCE = 121, INDEX_BUFFER = 0, VERTEX_BUFFER = 1;
+constexpr int TRIANGLES = 0, USER = 120, INSTANCE = 121, INDEX_BUFFER = 0, VERTEX_BUFFER = 1;
 constexpr int FORMAT_UINT3 = 0x5003, FORMAT_FLOAT3 = 0x9003, FORMAT_FLOAT3X4_ROW_MAJOR = 0x9134;
 constexpr int QUALITY_REFIT = 3, COHERENT = 1 << 16;
 constexpr unsigned NONE = ~0u;
@@ -64,10 +91,10 @@ struct Arguments {
 };
 
 struct Scene {
-    void *device = nullptr, *bottom = nullptr, *top = nullptr, *triangles = nullptr;
+    void *device = nullptr, *bottom = nullptr, *top = nullptr, *geometry = nullptr;
     std::atomic<int64_t> bytes{0}, peak{0};
     ~Scene() {
-        if (triangles) rtcReleaseGeometry(triangles);
+        if (geometry) rtcReleaseGeometry(geometry);
         if (top && top != bottom) rtcReleaseScene(top);
         if (bottom) rtcReleaseScene(bottom);
         if (device) rtcReleaseDevice(device);
@@ -100,6 +127,101 @@ void add_instances(const Scene& scene, const float* transforms, int64_t count, i
         rtcAttachGeometry(scene.top, instance);
         rtcReleaseGeometry(instance);
     }
+}
+
+// The cut-out of foliage: odd primitives are holes.
+void ignore_odd_primitives(const FilterCall* call) {
+    const unsigned* primitive = static_cast<const unsigned*>(call->hit) + 5 * call->n;
+    for (unsigned lane = 0; lane < call->n; lane++)
+        if (call->valid[lane] && primitive[lane] & 1) call->valid[lane] = 0;
+}
+
+// A procedural sphere stands in the middle of its box (minimum, maximum), its radius half the box's shortest side.
+void box_bounds(const BoundsCall* call) {
+    const float* box = static_cast<const float*>(call->user) + 6 * size_t(call->primitive);
+    for (int axis = 0; axis < 3; axis++) {
+        call->bounds[axis] = box[axis];
+        call->bounds[4 + axis] = box[3 + axis];
+    }
+}
+
+// The near root where the ray's interval holds it, else the far one: a ray may start inside. In double, as the product.
+bool sphere_hit(const float* box, const float* ray, unsigned n, float& t) {
+    double a = 0, b = 0, c = 0, radius = std::numeric_limits<double>::infinity();
+    for (int axis = 0; axis < 3; axis++) {
+        double low = box[axis], high = box[3 + axis], direction = ray[(4 + axis) * n];
+        double from_centre = ray[axis * n] - 0.5 * (low + high);
+        a += direction * direction;
+        b += direction * from_centre;
+        c += from_centre * from_centre;
+        radius = high - low < radius ? high - low : radius;
+    }
+    radius *= 0.5;
+    c -= radius * radius;
+    double discriminant = b * b - a * c;
+    if (!(a > 0 && discriminant >= 0)) return false;
+    double root = std::sqrt(discriminant);
+    float t_near = ray[3 * n], t_far = ray[8 * n];
+    t = float((-b - root) / a);
+    if (t >= t_near && t <= t_far) return true;
+    t = float((-b + root) / a);
+    return t >= t_near && t <= t_far;
+}
+
+void sphere_closest(const PrimitiveCall* call) {
+    const float* box = static_cast<const float*>(call->user) + 6 * size_t(call->primitive);
+    for (unsigned lane = 0, n = call->n; lane < n; lane++) {
+        float* ray = static_cast<float*>(call->ray) + lane;
+        float t;
+        if (!call->valid[lane] || !sphere_hit(box, ray, n, t)) continue;
+        ray[8 * n] = t;
+        unsigned* hit = reinterpret_cast<unsigned*>(ray + 12 * n);
+        hit[5 * n] = call->primitive;
+        hit[6 * n] = call->geometry;
+    }
+}
+
+void sphere_occluded(const PrimitiveCall* call) {
+    const float* box = static_cast<const float*>(call->user) + 6 * size_t(call->primitive);
+    for (unsigned lane = 0, n = call->n; lane < n; lane++) {
+        float* ray = static_cast<float*>(call->ray) + lane;
+        float t;
+        if (call->valid[lane] && sphere_hit(box, ray, n, t)) ray[8 * n] = -std::numeric_limits<float>::infinity();
+    }
+}
+
+// What to build; the caller's struct has the same fields. Pointers are null where there is nothing of a kind.
+struct Inputs {
+    const float* vertices;  // stays alive, with 4 readable bytes behind it
+    int64_t vertex_count;
+    const uint32_t* indices;
+    int64_t triangle_count;
+    const float* boxes;  // of procedural spheres, instead of triangles; stays alive
+    int64_t box_count;
+    const float* transforms;
+    int64_t instance_count;
+    int cut_out, quality, flags, threads;
+};
+
+void* new_triangles(void* device, const Inputs& inputs) {
+    void* made = rtcNewGeometry(device, TRIANGLES);
+    rtcSetSharedGeometryBuffer(made, VERTEX_BUFFER, 0, FORMAT_FLOAT3, inputs.vertices, 0, 12, size_t(inputs.vertex_count));
+    rtcSetSharedGeometryBuffer(made, INDEX_BUFFER, 0, FORMAT_UINT3, inputs.indices, 0, 12, size_t(inputs.triangle_count));
+    if (inputs.cut_out) {
+        rtcSetGeometryIntersectFilterFunction(made, ignore_odd_primitives);
+        rtcSetGeometryOccludedFilterFunction(made, ignore_odd_primitives);
+    }
+    return made;
+}
+
+void* new_spheres(void* device, const Inputs& inputs) {
+    void* made = rtcNewGeometry(device, USER);
+    rtcSetGeometryUserPrimitiveCount(made, unsigned(inputs.box_count));
+    rtcSetGeometryUserData(made, const_cast<float*>(inputs.boxes));
+    rtcSetGeometryBoundsFunction(made, box_bounds, nullptr);
+    rtcSetGeometryIntersectFunction(made, sphere_closest);
+    rtcSetGeometryOccludedFunction(made, sphere_occluded);
+    return made;
 }
 
 struct Rays {
@@ -183,13 +305,11 @@ void trace_packets(void* scene, const Rays& rays, bool occlusion, const Found& f
 }  // namespace
 
 extern "C" {
-// `vertices` must stay alive and have 4 readable bytes behind them. `transforms`: null for no instancing. `seconds`:
-// wall and CPU of the process for the commits. `bytes`: in use now, and at most; Embree's own count, without inputs.
-void* embree_build(const float* vertices, int64_t vertex_count, const uint32_t* indices, int64_t triangle_count,
-                   const float* transforms, int64_t instance_count, int quality, int flags, int threads,
-                   double* seconds, int64_t* bytes) {
+// `seconds`: wall and CPU of the process for the commits. `bytes`: in use now, and at most; Embree's own count, without
+// inputs.
+void* embree_build(const Inputs* inputs, double* seconds, int64_t* bytes) {
     char configuration[64];
-    snprintf(configuration, sizeof configuration, "threads=%d,set_affinity=0", threads);
+    snprintf(configuration, sizeof configuration, "threads=%d,set_affinity=0", inputs->threads);
     Scene* scene = new Scene;
     scene->device = rtcNewDevice(configuration);
     if (!scene->device) {
@@ -197,18 +317,17 @@ void* embree_build(const float* vertices, int64_t vertex_count, const uint32_t* 
         return nullptr;
     }
     rtcSetDeviceMemoryMonitorFunction(scene->device, count_bytes, scene);
-    scene->bottom = new_scene(*scene, quality, flags);
-    scene->top = transforms ? new_scene(*scene, quality, flags) : scene->bottom;
-    scene->triangles = rtcNewGeometry(scene->device, TRIANGLES);
-    rtcSetSharedGeometryBuffer(scene->triangles, VERTEX_BUFFER, 0, FORMAT_FLOAT3, vertices, 0, 12, size_t(vertex_count));
-    rtcSetSharedGeometryBuffer(scene->triangles, INDEX_BUFFER, 0, FORMAT_UINT3, indices, 0, 12, size_t(triangle_count));
-    rtcSetGeometryBuildQuality(scene->triangles, quality);
+    const bool many = inputs->transforms != nullptr;
+    scene->bottom = new_scene(*scene, inputs->quality, inputs->flags);
+    scene->top = many ? new_scene(*scene, inputs->quality, inputs->flags) : scene->bottom;
+    scene->geometry = inputs->boxes ? new_spheres(scene->device, *inputs) : new_triangles(scene->device, *inputs);
+    rtcSetGeometryBuildQuality(scene->geometry, inputs->quality);
     Stopwatch watch(CLOCK_PROCESS_CPUTIME_ID);
-    rtcCommitGeometry(scene->triangles);
-    rtcAttachGeometry(scene->bottom, scene->triangles);
+    rtcCommitGeometry(scene->geometry);
+    rtcAttachGeometry(scene->bottom, scene->geometry);
     rtcCommitScene(scene->bottom);
-    if (transforms) {
-        add_instances(*scene, transforms, instance_count, quality);
+    if (many) {
+        add_instances(*scene, inputs->transforms, inputs->instance_count, inputs->quality);
         rtcCommitScene(scene->top);
     }
     watch.stop(seconds);
@@ -224,10 +343,10 @@ void* embree_build(const float* vertices, int64_t vertex_count, const uint32_t* 
 // New boxes for the same tree. Only a LOW scene refits; Embree builds others anew.
 bool embree_refit(void* handle, double* seconds) {
     Scene* scene = static_cast<Scene*>(handle);
-    rtcSetGeometryBuildQuality(scene->triangles, QUALITY_REFIT);
+    rtcSetGeometryBuildQuality(scene->geometry, QUALITY_REFIT);
     Stopwatch watch(CLOCK_PROCESS_CPUTIME_ID);
-    rtcUpdateGeometryBuffer(scene->triangles, VERTEX_BUFFER, 0);
-    rtcCommitGeometry(scene->triangles);
+    rtcUpdateGeometryBuffer(scene->geometry, VERTEX_BUFFER, 0);
+    rtcCommitGeometry(scene->geometry);
     rtcCommitScene(scene->top);
     watch.stop(seconds);
     return rtcGetDeviceError(scene->device) == 0;

@@ -37,16 +37,24 @@ RAMP = BlasInputs((opaque(QUAD + [[0, 0, 3], [0, 0, -3], [0, 0, -3], [0, 0, 3]],
 
 @pytest.mark.rule("RAY-7")
 def test_a_hit_that_a_nearer_one_replaced():
-    world = world_of(RAMP, PANE, instances=(Instance(0), Instance(1, moved(0, 0, 1))))
-    log = walk_ray(world, (0.1, 0.2, 10.0), DOWN, RaySettings())
-    told = log.explain_expected(0)
-    assert log.result.instance_index == 1
-    assert (
-        "it was committed at t = 10.3, then a nearer hit (by 1.3) replaced it: instance 1, geometry 0" in told.sentence
-    )
-    assert (told.verdict, told.rule) == (Verdict.AT_OR_BEYOND_CURRENT_END, "RAY-7")
-    assert [log.row(event).instance for event in told.events] == [0, 1]
-    assert log.explain_expected(1).sentence.startswith("instance 1 is what the ray hit, geometry 0, primitive ")
+    """The order of instances is the walk's business: from one side or the other the far one comes first."""
+    told = []
+    for side, place in ((1, 1), (-1, -1)):
+        for order in ((RAMP, PANE), (PANE, RAMP)):
+            placed = tuple(Instance(i, moved(0, 0, place if one is PANE else 0)) for i, one in enumerate(order))
+            world = world_of(*order, instances=placed)
+            log = walk_ray(world, (0.1, 0.2, 10.0 * side), (0.0, 0.0, -1.0 * side), RaySettings())
+            pane, ramp = (0, 1) if order[0] is PANE else (1, 0)
+            assert log.result.instance_index == pane
+            assert log.why_not(pane).startswith(f"instance {pane} is what the ray hit, geometry 0, primitive ")
+            told.append((log, pane, ramp, log.explain_expected(ramp)))
+    replaced = [one for one in told if "replaced it" in one[3].sentence]
+    assert replaced
+    for log, pane, ramp, one in replaced:
+        assert "then a nearer hit (by " in one.sentence
+        assert f"replaced it: instance {pane}, geometry 0" in one.sentence
+        assert (one.verdict, one.rule) == (Verdict.AT_OR_BEYOND_CURRENT_END, "RAY-7")
+        assert [log.row(event).instance for event in one.events] == [ramp, pane]
 
 
 @pytest.mark.rule("DET-5")
@@ -137,7 +145,7 @@ def test_what_is_not_there_is_refused(world, expected, why):
 
 
 def test_every_verdict_of_a_candidate_has_its_place_in_the_story():
-    ends = {Verdict.HIT_GROUP_FAULT, Verdict.RETURNED_TO_CALLER}
+    ends = {Verdict.HIT_GROUP_FAULT, Verdict.RETURNED_TO_CALLER, Verdict.SURFACE_PASSED}
     of_boxes = {Verdict.BOX_MISSED, Verdict.BOX_BEYOND_CURRENT_END}
     of_instances = {
         Verdict.NONE, Verdict.INACTIVE_INSTANCE, Verdict.MASK_EXCLUDED, Verdict.SINGULAR_TRANSFORM,
@@ -145,3 +153,16 @@ def test_every_verdict_of_a_candidate_has_its_place_in_the_story():
     }  # fmt: skip
     assert set(NEARNESS) | ends | of_boxes | of_instances == set(Verdict)
     assert len(NEARNESS) == len(set(NEARNESS))
+
+
+def test_of_an_x_ray_the_ray_itself_tells(world):
+    through = walk_ray(world, (0.25, 0.1, 10.0), DOWN, RaySettings(mask=0x01), x_ray=True)
+    own = walk_ray(world, (0.25, 0.1, 10.0), DOWN, RaySettings(mask=0x01))
+    for instance in range(8):
+        assert through.why_not(instance) == own.why_not(instance)
+        assert through.explain_expected(instance).events == ()
+    assert len(through.playback.commits) == 0
+    assert [through.playback.ray_end(p) for p in range(len(through))] == [float("inf")] * len(through)
+    for row in through:
+        assert len(through.playback.stack(row.index)) == row.stack_size
+    assert not through.is_same_walk(own)

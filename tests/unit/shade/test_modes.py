@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rtviewer.dxr.counters import X_RAY_COUNTERS, Counter
 from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, TrianglesGeometry
 from rtviewer.dxr.flags import GeometryFlag, HitKind, InstanceFlag, RayFlag
 from rtviewer.dxr.programs import IntersectionProgram
-from rtviewer.dxr.verdicts import Counter
+from rtviewer.dxr.shader_table import AS_GIVEN, HitGroup, HitGroupTable, HitGroupType
 from rtviewer.errors import RtviewerError
 from rtviewer.scene.camera import Camera
 from rtviewer.scene.scene import Instance, Scene
@@ -32,7 +33,7 @@ def matrix(diagonal=(1, 1, 1), offset=(0, 0, 0)):
 
 def picture_of(scene, rays=None, size=SIZE, camera=None):
     camera = camera or Camera((0, 0, 5), (0, 0, 0))
-    return trace_image(build_world(scene), camera, size, rays or RaySettings(), counters=True).picture()
+    return trace_image(build_world(scene), camera, size, rays or RaySettings(), counters=True, x_ray=True).picture()
 
 
 def triangles(*instances, flags=GeometryFlag.OPAQUE, transform=None):
@@ -64,12 +65,16 @@ def test_every_mode_colours_every_pixel(both):
         assert mode.label
         assert mode.tooltip
         assert shaded.legend.title == mode.label
+        assert (shaded.histogram is not None) == mode.has_range
 
 
 def test_every_counter_has_a_mode_and_heat_modes_name_their_counters(both):
     assert {c.name.lower() for c in Counter} <= set(modes.MODES)
     for mode in modes.MODES.values():
         assert (mode.kind == "heat") == mode.needs_counters
+        assert (mode.kind in ("heat", "x-ray")) == bool(mode.counters) == mode.whole
+        assert not mode.has_range or mode.unit
+    assert {x_ray.key for x_ray in X_RAY_COUNTERS} == {name for name, mode in modes.MODES.items() if mode.is_x_ray}
 
 
 @pytest.mark.rule("FACE-3")
@@ -247,3 +252,61 @@ def test_invalid_rays_stand_out(both):
     invalid[3, 4] = True
     rgba = modes.shade(replace(both, invalid=invalid), "shaded").rgba
     assert tuple(rgba[3, 4, :3]) == modes.INVALID
+
+
+def test_x_ray_modes_show_the_x_ray_and_need_it(both):
+    surfaces = both.x_ray[..., Counter.COMMITS]
+    assert set(np.unique(surfaces)) == {0, 1}
+    shaded = modes.shade(both, "x_ray_surfaces", "grey", "fixed", 0, 2)
+    assert np.array_equal(shaded.rgba[..., 0], palette("grey")[np.rint(surfaces / 2 * 255).astype(int)][..., 0])
+    assert shaded.legend.unit == "surfaces per ray"
+    with pytest.raises(RtviewerError, match="x-ray"):
+        modes.shade(replace(both, x_ray=None), "x_ray_surfaces")
+
+
+def test_hit_or_miss(both):
+    rgba = modes.shade(both, "miss").rgba[..., :3]
+    assert {tuple(c) for c in rgba[both.hit].tolist()} == {modes.HIT}
+    assert {tuple(c) for c in rgba[~both.hit].tolist()} == {modes.MISS}
+
+
+def test_the_legend_of_indices_names_those_seen(both):
+    legend = modes.shade(both, "instance_id").legend
+    assert [text for text, _ in legend.entries] == ["0", "9"]
+    assert legend.entries[1][1] == tuple(index_colours(np.array(9)).tolist())
+    assert legend.note == ""
+    many = replace(both, primitive_index=np.arange(both.hit.size, dtype=np.int32).reshape(both.hit.shape))
+    seen = int(both.hit.sum())
+    legend = modes.shade(many, "primitive").legend
+    assert len(legend.entries) == modes.MOST_ENTRIES
+    assert legend.note == f"and {seen - modes.MOST_ENTRIES:,} more"
+
+
+def test_hit_kinds_of_intersection_programs_are_told_apart():
+    picture = picture_of(
+        boxes(Instance(0)), RaySettings(intersection=IntersectionProgram.BOX), camera=Camera((3, 4, 5), (0, 0, 0))
+    )
+    assert [text for text, _ in modes.shade(picture, "hit_kind").legend.entries] == ["16", "17", "18"]
+
+
+def test_invalid_pixels_take_no_part_in_the_range(both):
+    counters = both.counters.copy()
+    counters[3, 4] = 10_000
+    invalid = np.zeros_like(both.hit)
+    invalid[3, 4] = True
+    assert modes.shade(replace(both, counters=counters, invalid=invalid), "box_tests").high < 10_000
+
+
+def test_each_hit_has_the_normal_of_the_program_of_its_record():
+    """Two records: instance 0 is a sphere by its own, instance 1 a box by the dispatch's."""
+    kind = HitGroupType.PROCEDURAL_PRIMITIVE
+    table = HitGroupTable((HitGroup(kind, AS_GIVEN, IntersectionProgram.SPHERE), HitGroup(kind, AS_GIVEN, AS_GIVEN)))
+    placed = (Instance(0, matrix(offset=(-1.2, 0, 0))), Instance(0, matrix(offset=(1.2, 0, 0)), contribution=1))
+    scene = replace(boxes(*placed), hit_groups=table)
+    picture = picture_of(scene, RaySettings(intersection=IntersectionProgram.BOX, multiplier=0), size=(65, 49))
+    ball, box = picture.normals[of_instance(picture, 0)], picture.normals[of_instance(picture, 1)]
+    assert len({tuple(n) for n in np.round(ball, 3).tolist()}) > 50
+    assert {tuple(np.rint(n).astype(int)) for n in box} == {(0, 0, 1)} | (
+        {(-1, 0, 0)} if (box[:, 0] < -0.5).any() else set()
+    )
+    assert np.allclose(np.linalg.norm(picture.normals[picture.hit], axis=1), 1, atol=1e-5)

@@ -10,8 +10,8 @@ import click
 from rtviewer.cli.options import (
     PIXEL,
     VECTOR,
+    ExpectedType,
     Number,
-    Numbers,
     OutputPath,
     build_options,
     output_options,
@@ -31,25 +31,13 @@ from rtviewer.dxr.profile import Profile
 from rtviewer.scene.ray_sources import SOURCES, SourceKind
 
 if TYPE_CHECKING:
-    from rtviewer.session.document import World
     from rtviewer.session.raylog import RayLog
+    from rtviewer.session.state import Expected
 
 Vector = tuple[float, float, float]
 
-
-class Expected(Numbers):
-    """An instance, or an instance's primitive."""
-
-    def __init__(self) -> None:
-        super().__init__("INSTANCE,GEOMETRY,PRIMITIVE", int)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, str) and value.strip().isdecimal():
-            return int(value), -1, -1
-        numbers = super().convert(value, param, ctx)
-        if isinstance(value, str) and min(numbers) < 0:
-            self.fail(f"{value!r} is not of the form INSTANCE or {self.name}, numbers from 0", param, ctx)
-        return numbers
+SHOWN_EVIDENCE = 3
+"""Events that are printed below an explanation."""
 
 
 TYPED = {parameter.name: parameter.tip for parameter in SOURCES[SourceKind.TYPED].parameters}
@@ -74,7 +62,11 @@ def sentence(tip: str) -> str:
 @click.option("--only", type=click.Choice(["hit", "miss", "invalid"]), help="Of --rays, list those.")
 @click.option("--limit", type=Number(0, 2**31), default=20, show_default=True, metavar="N", help="Rays to list.")
 @click.option("--results", type=OutputPath(), help="Write all rays of --rays with what they hit, as .npz or .csv.")
-@click.option("--expect", type=Expected(), help="Say in one sentence why this instance or primitive was not hit.")
+@click.option(
+    "--expect",
+    type=ExpectedType(),
+    help="Say in one sentence what became of this instance, geometry or primitive, and why.",
+)
 @click.option("--x-ray", is_flag=True, help="Log what lies along the whole ray: no hit is committed or ends the walk.")
 @ray_source_options
 @ray_options
@@ -86,7 +78,7 @@ def command(
     source: str, files: dict[str, Any], pixel: tuple[int, int] | None, camera_ray: bool, origin: Vector | None,
     direction: Vector | None, rays_file: Path | None, number: int | None, sort: str, descending: bool,
     only: str | None, limit: int, results: Path | None, sending: dict[str, Any],
-    expect: tuple[int, int, int] | None, x_ray: bool, ray: dict[str, Any], size: tuple[int, int], camera: str | None,
+    expect: Expected | None, x_ray: bool, ray: dict[str, Any], size: tuple[int, int], camera: str | None,
     build_flags: BuildFlag, tlas_build_flags: BuildFlag, as_json: bool, profile: Profile,
 ) -> None:  # fmt: skip
     """Tell one ray's story: nodes, instances and candidates in the order met, each candidate with its verdict.
@@ -96,6 +88,7 @@ def command(
     """
     from rtviewer.io.ray_file import ray_suffix, read_rays
     from rtviewer.session.document import scene_rays
+    from rtviewer.session.expected import check_expected, explain_expected
     from rtviewer.session.opening import load_document
     from rtviewer.session.ray_list import trace_list, walk_listed
     from rtviewer.session.raylog import walk_pixel, walk_ray
@@ -115,7 +108,7 @@ def command(
         )
         refuse_build_flags(document, build_flags, tlas_build_flags)
     if expect is not None:
-        check_expected(document.world, *expect)
+        check_expected(document.world, expect)
     rays = scene_rays(document.scene, **ray)
     if table is not None and number is None:
         traced = trace_list(document.world, table, rays, profile=profile)
@@ -134,11 +127,16 @@ def command(
         log = walk_ray(document.world, origin, direction, rays, profile=profile, x_ray=x_ray)
     if as_json:
         answer = log.to_json()
-        print_json(answer | {"explanation": log.why_not(*expect)} if expect else answer)
+        print_json(answer | explain_expected(log, expect).to_json() if expect else answer)
         return
     _print(log)
     if expect is not None:
-        print_line(log.why_not(*expect))
+        explanation = explain_expected(log, expect)
+        print_line(explanation.sentence)
+        for event in explanation.events[:SHOWN_EVIDENCE]:
+            print_line(f"  event {event}: {log.row(event).text}")
+        if len(explanation.events) > SHOWN_EVIDENCE:
+            print_line(f"  and {len(explanation.events) - SHOWN_EVIDENCE} more; --json lists them")
 
 
 def check_which(
@@ -149,24 +147,6 @@ def check_which(
     half = (origin is None) != (direction is None)
     if half or [pixel is not None, is_typed, rays_file is not None].count(True) != 1:
         raise click.UsageError("give either --pixel X,Y, or --origin x,y,z and --direction x,y,z, or --rays FILE")
-
-
-def check_expected(world: World, instance: int, geometry: int, primitive: int) -> None:
-    """click.UsageError when there is no such instance, or when it has no such geometry or primitive (-1: any)."""
-    instances = world.scene.instances
-    if not 0 <= instance < len(instances):
-        raise click.UsageError(f"--expect: there are {len(instances):,} instances, none is {instance}")
-    if geometry < 0:
-        return
-    blas = world.blas_of_instance(instance)
-    counts = world.blases[blas].geometries["primitive_count"].tolist() if blas >= 0 else []
-    if geometry >= len(counts):
-        raise click.UsageError(f"--expect: instance {instance} has {len(counts):,} geometries, none is {geometry}")
-    if primitive >= counts[geometry]:
-        raise click.UsageError(
-            f"--expect: geometry {geometry} of instance {instance} has {counts[geometry]:,} primitives, "
-            f"none is {primitive}"
-        )
 
 
 def _print(log: RayLog) -> None:

@@ -114,4 +114,4 @@ def _size_docks(window: QMainWindow, docks: dict[str, QDockWidget]) -> None:
     window.resizeDocks([docks["structures"], docks["build"]], [350 if wide else 250, 316 if wide else 290], horizontal)
     window.resizeDocks([docks["structures"], docks["node_tree"]], [260, 560], vertical)
     window.resizeDocks([docks["build"], docks["ray_flags"]], [415, 485], vertical)
-    window.resizeDocks([docks["ray_log"]], [270 if wide else 210], vertical)
+    window.resizeDocks([docks["ray_log"]], [310 if wide else 240], vertical)

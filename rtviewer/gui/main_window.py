@@ -97,7 +97,12 @@ class MainWindow(QMainWindow):
         self.structure_actions = StructureActions(
             self, session, self.banner, self.status.say, lambda name: self.show_panes([name])
         )
-        self.actions_ = Actions(self, self._commands() | self.structure_actions.commands(), appearance)
+        commands = self._commands() | self.structure_actions.commands() | self.ray_log.commands()
+        self.actions_ = Actions(self, commands, appearance)
+        self.ray_log.set_actions(self.actions_.__getitem__)
+        for view in (self.instances.table, self.node_tree.view):
+            view.addAction(self.actions_["why_not"])
+            view.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         self.structures.set_menu(self.actions_.of_menu("Structure"))
         self.decode.save.clicked.connect(self.structure_actions.decode)
         self._make_menus()
@@ -202,7 +207,7 @@ class MainWindow(QMainWindow):
 
     def _make_menus(self) -> None:
         bar = self.menuBar()
-        for name in ("File", "View", "Camera", "Image", "Build", "Structure", "Window", "Help"):
+        for name in ("File", "View", "Camera", "Image", "Ray", "Build", "Structure", "Window", "Help"):
             menu = bar.addMenu(f"&{name}")
             menu.setToolTipsVisible(True)
             actions = self.actions_.of_menu(name)

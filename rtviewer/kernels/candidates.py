@@ -7,6 +7,7 @@ import numpy as np
 from rtviewer.kernels import inline_jit, jit
 from rtviewer.kernels.constants import (
     BACK_FACE,
+    BOX_PACK_IDS,
     BOX_PACK_SIZE,
     COUNT_ANY_HIT_CALLS,
     COUNT_COMMITS,
@@ -79,7 +80,7 @@ from rtviewer.kernels.programs import (
     any_hit,
     sphere_roots,
 )
-from rtviewer.kernels.ray_box import box_interval
+from rtviewer.kernels.ray_box import WIDEN, box_interval
 from rtviewer.kernels.ray_triangle import covers, edge_functions
 from rtviewer.kernels.state import (
     ATTRIBUTE_0,
@@ -112,6 +113,7 @@ from rtviewer.kernels.state import (
     REPORT_T,
     SHEAR,
     SHEAR_SCALE,
+    SLAB_BOTTOM,
     STACK_PLACES,
     T_CURRENT,
     T_MAX,
@@ -120,7 +122,7 @@ from rtviewer.kernels.state import (
     WORLD_RECORD_COUNT,
     X_RAY,
 )
-from rtviewer.kernels.vector import lowest_bit
+from rtviewer.kernels.vector import box_pack, lowest_bit
 
 
 @inline_jit
@@ -436,8 +438,15 @@ def test_box_leaf(packs, first, last, geometries, geometry_count, walk, size, co
     """All procedural boxes of a leaf, in storage order, until the search ends."""
     for pack in range(first, last):
         address = packs + pack * BOX_PACK_SIZE
-        for lane in range(4):
-            if load_i32(address + 96 + 4 * lane) == UNUSED_LANE:
+        lanes = np.uint32(15)
+        if counters is None and log is None:
+            # Only counters and log want to hear of boxes that are missed. The ray's own end: see test_box.
+            end = load_f32(walk + T_MAX) * WIDEN
+            lanes = box_pack(address, walk + SLAB_BOTTOM, load_f32(walk + T_MIN), end)
+        while lanes != 0:
+            lane = lowest_bit(lanes)
+            lanes &= lanes - np.uint32(1)
+            if load_i32(address + BOX_PACK_IDS + 4 * lane) == UNUSED_LANE:
                 break
             test_box(address + 4 * lane, geometries, geometry_count, walk, size, counters, log)
             if load_i64(walk + ENDED) != 0:
@@ -447,7 +456,7 @@ def test_box_leaf(packs, first, last, geometries, geometry_count, walk, size, co
 @jit
 def test_box(at, geometries, geometry_count, walk, size, counters, log):
     """One procedural box: is the ray's interval in it, then its intersection program (PROC-1 to PROC-8)."""
-    identity = np.int64(load_i32(at + 96))
+    identity = np.int64(load_i32(at + BOX_PACK_IDS))
     number = identity & PRIMITIVE_BITS
     opacity = opacity_of(identity, walk)
     end = load_f32(walk + T_CURRENT)

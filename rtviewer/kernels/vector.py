@@ -12,38 +12,41 @@ from numba import types
 from numba.extending import intrinsic
 
 from rtviewer.kernels import emit
-from rtviewer.kernels.constants import NODE_CHILD, NODE_ORDER, PACK_IDS
+from rtviewer.kernels.constants import BOX_PACK_HIGH, NODE_CHILD, NODE_ORDER, PACK_IDS
 from rtviewer.kernels.state import SLAB_FAR, SLAB_FAR_RECIPROCAL, SLAB_PLANES, SLAB_RECIPROCAL
 from rtviewer.kernels.vector_portable import NONE
 
 NODE_AND_SIZE = types.UniTuple(types.int64, 2)
 
 
-def _distances_to_planes(builder, node, slab, turn, origin_row, reciprocal_row):
-    """Along the ray to eight planes of each axis: those met first, or with ``turn`` 32 those met last."""
-    distances = []
+def _near_and_far(builder, node, slab, reciprocal_row):
+    """Distances along the ray to the planes of eight boxes that are met first and last, for each axis."""
+    near, far = [], []
     for axis in range(3):
-        offset = builder.zext(emit.load(builder, slab, SLAB_PLANES + 4 * axis, emit.INT32), emit.INT64)
-        offset = builder.xor(offset, ir.Constant(emit.INT64, turn))
-        origin, reciprocal = (
-            emit.splat(builder, emit.load(builder, slab, row + 4 * axis, emit.FLOAT), emit.FLOAT8)
-            for row in (origin_row, reciprocal_row)
-        )
-        planes = emit.load_at(builder, builder.add(node, offset), emit.FLOAT8)
-        distances.append(builder.fmul(builder.fsub(planes, origin), reciprocal))
-    return distances
+        first = builder.zext(emit.load(builder, slab, SLAB_PLANES + 4 * axis, emit.INT32), emit.INT64)
+        last = builder.xor(first, ir.Constant(emit.INT64, 32))
+        near.append(_distance(builder, builder.add(node, first), slab, axis, 0, SLAB_RECIPROCAL, emit.FLOAT8))
+        far.append(_distance(builder, builder.add(node, last), slab, axis, SLAB_FAR, reciprocal_row, emit.FLOAT8))
+    return near, far
 
 
-def _slabs(builder, node, slab, t_min, end):
-    """(entries, which children the ray meets inside the interval), eight lanes each.
+def _distance(builder, planes, slab, axis, origin_row, reciprocal_row, kind):
+    """Along the ray to the planes of one axis at an address."""
+    origin, reciprocal = (
+        emit.splat(builder, emit.load(builder, slab, row + 4 * axis, emit.FLOAT), kind)
+        for row in (origin_row, reciprocal_row)
+    )
+    return builder.fmul(builder.fsub(emit.load_at(builder, planes, kind), origin), reciprocal)
+
+
+def _slabs(builder, near, far, t_min, end):
+    """(entries, which boxes the ray meets inside the interval).
 
     The steps stand in a tree rather than in a row: what the next node is waits for them.
     """
-    near = _distances_to_planes(builder, node, slab, 0, 0, SLAB_RECIPROCAL)
-    far = _distances_to_planes(builder, node, slab, 32, SLAB_FAR, SLAB_FAR_RECIPROCAL)
     # What is no number rejects nothing: in the first place it is dropped, in the comparison it lets through.
-    begin = emit.larger(builder, near[2], emit.splat(builder, t_min, emit.FLOAT8))
-    last = emit.smaller(builder, far[2], emit.splat(builder, end, emit.FLOAT8))
+    begin = emit.larger(builder, near[2], emit.splat(builder, t_min, near[2].type))
+    last = emit.smaller(builder, far[2], emit.splat(builder, end, far[2].type))
     entry = emit.larger(builder, emit.larger(builder, near[0], near[1]), begin)
     leave = emit.smaller(builder, emit.smaller(builder, far[0], far[1]), last)
     return entry, builder.fcmp_unordered("<=", entry, leave)
@@ -53,8 +56,9 @@ def _slabs(builder, node, slab, t_min, end):
 def _boxes_intrinsic(typing_context, node, slab, t_min, end, out):
     def generate(context, builder, signature, arguments):
         node, slab, t_min, end, out = arguments
-        entry, met = _slabs(builder, node, slab, t_min, end)
-        far = _distances_to_planes(builder, node, slab, 32, SLAB_FAR, SLAB_RECIPROCAL)
+        near, far = _near_and_far(builder, node, slab, SLAB_FAR_RECIPROCAL)
+        entry, met = _slabs(builder, near, far, t_min, end)
+        _, far = _near_and_far(builder, node, slab, SLAB_RECIPROCAL)
         emit.store(builder, entry, out, 0)
         emit.store(builder, emit.smaller(builder, emit.smaller(builder, far[0], far[1]), far[2]), out, 32)
         child = emit.load(builder, node, NODE_CHILD, emit.INT8X32)
@@ -69,7 +73,8 @@ def _boxes_intrinsic(typing_context, node, slab, t_min, end, out):
 def _visit_intrinsic(typing_context, node, slab, t_min, end, references, entries, size, octant):
     def generate(context, builder, signature, arguments):
         node, slab, t_min, end, references, entries, size, octant = arguments
-        entry, met = _slabs(builder, node, slab, t_min, end)
+        near, far = _near_and_far(builder, node, slab, SLAB_FAR_RECIPROCAL)
+        entry, met = _slabs(builder, near, far, t_min, end)
         bits = emit.mask(builder, met)
         one = ir.Constant(emit.INT32, 1)
         result = emit.Choice(builder, [emit.INT64, emit.INT64])
@@ -99,6 +104,25 @@ def _visit_intrinsic(typing_context, node, slab, t_min, end, references, entries
 
     i64, f32 = types.int64, types.float32
     return NODE_AND_SIZE(i64, i64, f32, f32, i64, i64, i64, i64), generate
+
+
+@intrinsic
+def _box_pack_intrinsic(typing_context, pack, slab, t_min, end):
+    def generate(context, builder, signature, arguments):
+        pack, slab, t_min, end = arguments
+        near, far = [], []
+        for axis in range(3):
+            turned = emit.load(builder, slab, SLAB_PLANES + 4 * axis, emit.INT32)
+            turned = builder.icmp_signed(
+                "!=", builder.and_(turned, ir.Constant(emit.INT32, 32)), ir.Constant(emit.INT32, 0)
+            )
+            low, high = (builder.add(pack, ir.Constant(emit.INT64, row + 16 * axis)) for row in (0, BOX_PACK_HIGH))
+            first, last = builder.select(turned, high, low), builder.select(turned, low, high)
+            near.append(_distance(builder, first, slab, axis, 0, SLAB_RECIPROCAL, emit.FLOAT4))
+            far.append(_distance(builder, last, slab, axis, SLAB_FAR, SLAB_FAR_RECIPROCAL, emit.FLOAT4))
+        return emit.mask(builder, _slabs(builder, near, far, t_min, end)[1])
+
+    return types.uint32(types.int64, types.int64, types.float32, types.float32), generate
 
 
 def _sheared(builder, pack, axes, shear):
@@ -189,7 +213,7 @@ def _lowest_bit_intrinsic(typing_context, mask):
 
 
 if numba.config.DISABLE_JIT:
-    from rtviewer.kernels.vector_portable import boxes, lowest_bit, triangles, visit
+    from rtviewer.kernels.vector_portable import box_pack, boxes, lowest_bit, triangles, visit
 else:
     boxes = _boxes_intrinsic
     """boxes(node, slab, t_min, end, out) -> mask. ``node`` address of a node, ``slab`` of a slab, ``t_min`` and widened
@@ -200,6 +224,8 @@ else:
     the ray meets, farthest first in the node's order for the octant, all but the last, which is returned; NONE when
     there is none. ``references`` and ``entries``: addresses of the stack's arrays, of which up to eight elements from
     ``size`` on are overwritten."""
+    box_pack = _box_pack_intrinsic
+    """box_pack(pack, slab, t_min, end) -> mask. Bits 0-3: boxes of a pack that the ray may meet inside the interval."""
     triangles = _triangles_intrinsic
     """triangles(pack, kx, ky, kz, shear, t_min, end, out) -> mask. Byte offsets of the axes in a corner; ``shear``
     address of a shear of scale 1 (``ray_triangle.set_shear``). Bits 0-3: lanes that the ray meets in t_min < t <= end,

@@ -39,20 +39,34 @@ def octant_of(ray):
     return int((~np.signbit(_floats(ray, 6)[3:]) << np.arange(3)).sum())
 
 
-def _slabs(node, slab, t_min, end):
-    """(entries, exits, met), eight each."""
-    planes, values = _floats(node, 48).reshape(6, 8), _floats(slab, 15)
+def _near_and_far(planes, slab):
+    """Distances to the planes met first and last, and to the last by the narrower reciprocal, for each axis.
+
+    ``planes`` (3, 2, n): low and high ones of each axis."""
+    values = _floats(slab, 15)
     near, far, exits = [], [], []
     with np.errstate(all="ignore"):
         for axis in range(3):
             origin, reciprocal, far_origin, far_reciprocal = values[axis:12:3]
-            row = int(values[12 + axis :].view(np.int32)[0]) // 32
-            near.append((planes[row] - origin) * reciprocal)
-            far.append((planes[row ^ 1] - far_origin) * far_reciprocal)
-            exits.append((planes[row ^ 1] - far_origin) * reciprocal)
-        entry = _larger(_larger(near[0], near[1]), _larger(near[2], np.float32(t_min)))
-        last = _smaller(_smaller(far[0], far[1]), _smaller(far[2], np.float32(end)))
-        return entry, _smaller(_smaller(exits[0], exits[1]), exits[2]), ~(entry > last)
+            turned = int(values[12 + axis :].view(np.int32)[0]) // 32 & 1
+            near.append((planes[axis, turned] - origin) * reciprocal)
+            far.append((planes[axis, 1 - turned] - far_origin) * far_reciprocal)
+            exits.append((planes[axis, 1 - turned] - far_origin) * reciprocal)
+    return near, far, exits
+
+
+def _slabs(near, far, t_min, end):
+    """(entries, met)."""
+    entry = _larger(_larger(near[0], near[1]), _larger(near[2], np.float32(t_min)))
+    last = _smaller(_smaller(far[0], far[1]), _smaller(far[2], np.float32(end)))
+    return entry, ~(entry > last)
+
+
+def _node_slabs(node, slab, t_min, end):
+    """(entries, exits, met), eight each."""
+    near, far, exits = _near_and_far(_floats(node, 48).reshape(3, 2, 8), slab)
+    entry, met = _slabs(near, far, t_min, end)
+    return entry, _smaller(_smaller(exits[0], exits[1]), exits[2]), met
 
 
 def _larger(a, b):
@@ -64,7 +78,7 @@ def _smaller(a, b):
 
 
 def boxes(node, slab, t_min, end, out):
-    entry, leave, met = _slabs(node, slab, t_min, end)
+    entry, leave, met = _node_slabs(node, slab, t_min, end)
     result = _floats(out, 16)
     result[:8], result[8:] = entry, leave
     occupied = _floats(node, 56)[48:].view(np.int32) != 0
@@ -73,7 +87,7 @@ def boxes(node, slab, t_min, end, out):
 
 
 def visit(node, slab, t_min, end, references, entries, size, octant):
-    entry, _, met = _slabs(node, slab, t_min, end)
+    entry, _, met = _node_slabs(node, slab, t_min, end)
     words = _floats(node, 64).view(np.int32)
     child, order = words[48:56], words[56:].view(np.uint32) >> np.uint32(3 * octant) & np.uint32(7)
     lanes = [int(lane) for lane in order if met[lane]]
@@ -84,6 +98,12 @@ def visit(node, slab, t_min, end, references, entries, size, octant):
         _floats(entries + 4 * size, 1)[0] = entry[lane]
         size += 1
     return int(child[lanes[-1]]), size
+
+
+def box_pack(pack, slab, t_min, end):
+    planes = _floats(pack, 24).reshape(2, 3, 4).transpose(1, 0, 2)
+    near, far, _ = _near_and_far(planes, slab)
+    return np.uint32(int((1 << np.arange(4))[_slabs(near, far, t_min, end)[1]].sum()))
 
 
 def triangles(pack, kx, ky, kz, shear, t_min, end, out):

@@ -29,6 +29,7 @@ from rtviewer.session.image import MAX_PIXELS, pixel_ray
 from rtviewer.session.image_commands import ImageCommands
 from rtviewer.session.jobs import Job, Lane
 from rtviewer.session.live_work import LiveWork
+from rtviewer.session.log_commands import LogCommands
 from rtviewer.session.opening import BlobDocument, open_document
 from rtviewer.session.selecting import pick_selection, selection_bounds, with_box
 from rtviewer.session.source_commands import SourceCommands, source_of
@@ -44,7 +45,7 @@ LEVELS = {
 }
 
 
-class Session(CopyCommands, ImageCommands, SourceCommands, LiveWork):
+class Session(CopyCommands, ImageCommands, LogCommands, SourceCommands, LiveWork):
     """Store, document and jobs of one window or script.
 
     ``post``: how finished work reaches the owner's thread; without it results wait until ``pump`` or ``wait``.
@@ -95,6 +96,7 @@ class Session(CopyCommands, ImageCommands, SourceCommands, LiveWork):
             selection=Selection(),
             pick=None,
             typed_ray=None,
+            expected=None,
             view=replace(state.view, scope=documents.TOP_LEVEL),
             source=source_of(scene),
         )
@@ -111,7 +113,7 @@ class Session(CopyCommands, ImageCommands, SourceCommands, LiveWork):
         for lane in (Lane.DOCUMENT, Lane.IMAGE, Lane.LOG):
             self.jobs.cancel(lane)
         self._document = self._image = self._shaded = None
-        self.store.replace(selection=Selection(), pick=None, typed_ray=None)
+        self.store.replace(selection=Selection(), pick=None, typed_ray=None, expected=None)
         self._tell_log(None)
         self._tell(DocumentChanged(None))
 

@@ -209,17 +209,19 @@ class LiveWork:
 
         def work(_: Job) -> RayLog:
             if ray is not None:
-                return walk_ray(
+                log = walk_ray(
                     world, ray.origin, ray.direction, ray.settings(state.rays), profile=state.profile, x_ray=x_ray,
                     source=ray.source, list_index=ray.list_index,
                 )  # fmt: skip
-            assert pick is not None
-            size, pixel = (pick.width, pick.height), (pick.x, pick.y)
-            source = state.source
-            return walk_pixel(
-                world, state.camera, size, pixel, state.rays, source.active, camera_ray=source.logs_camera_ray,
-                profile=state.profile, x_ray=x_ray,
-            )  # fmt: skip
+            else:
+                assert pick is not None
+                size, pixel, source = (pick.width, pick.height), (pick.x, pick.y), state.source
+                log = walk_pixel(
+                    world, state.camera, size, pixel, state.rays, source.active, camera_ray=source.logs_camera_ray,
+                    profile=state.profile, x_ray=x_ray,
+                )  # fmt: skip
+            log.playback.prepare()
+            return log
 
         def show(log: RayLog) -> None:
             if generation == self._log_generation and self.world is world:
@@ -265,7 +267,11 @@ class LiveWork:
     def _tell_log(self, log: RayLog | None) -> None:
         if log is None and self._log is None:
             return
-        self._log = log
+        if log is not None and log.is_same_walk(self._log):
+            self._log = log  # a pixel's ray that now stands in the world: the position in it holds
+        else:
+            self._log = log
+            self.store.replace(log_position=-1)
         self._tell(LogChanged(log))
 
     def _tell(self, event: Event) -> None:

@@ -7,8 +7,9 @@ of a million events costs what is looked at.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,12 @@ from rtviewer.scene.camera import Camera
 from rtviewer.scene.ray_sources import ImageSource, SourceKind, spec_of
 from rtviewer.session import explain
 from rtviewer.session.document import TOP_LEVEL, World
+from rtviewer.session.expected import Explanation, explain_expected
 from rtviewer.session.hit_records import HitRecord, record_index, record_of
 from rtviewer.session.image import trace_settings
+from rtviewer.session.playback import Playback
 from rtviewer.session.source_rays import ray_of_pixel
-from rtviewer.session.state import RaySettings
+from rtviewer.session.state import Expected, RaySettings
 from rtviewer.trace.request import Hits, RayBatch, Walk
 
 Vector = tuple[float, float, float]
@@ -80,7 +83,11 @@ class LogRow:
             "geometry": self.geometry,
             "primitive": self.primitive,
             "t": finite(self.t),
+            "t_exit": finite(self.t_exit),
             "t_current": finite(self.t_current),
+            "edges": None if math.isnan(self.edges[0]) or not self.is_candidate else [finite(v) for v in self.edges],
+            "hit_kind": self.hit_kind,
+            "stack_size": self.stack_size,
             "verdict": self.verdict.name.lower(),
             "rule": self.rule,
             "text": self.text,
@@ -199,17 +206,48 @@ class RayLog:
 
     def why_not(self, instance: int, geometry: int = -1, primitive: int = -1) -> str:
         """One sentence: what became of an instance or primitive that the user expected to be hit."""
-        if self.x_ray:  # an x-ray replaces no hit by a nearer one: the ray itself tells
-            own = walk_ray(self.world, self.origin, self.direction, self.rays, profile=self.profile)
-            return own.why_not(instance, geometry, primitive)
-        return explain.why_not(self, instance, geometry, primitive)
+        return self.explain_expected(instance, geometry, primitive).sentence
+
+    def explain_expected(self, instance: int, geometry: int = -1, primitive: int = -1) -> Explanation:
+        """What became of an instance, geometry or primitive (-1: any), with the events that show it.
+
+        Raises RtviewerError when the world has no such thing.
+        """
+        return explain_expected(self, Expected(instance, geometry, primitive))
+
+    @cached_property
+    def playback(self) -> Playback:
+        """Stepping through this log."""
+        return Playback(self)
+
+    def is_same_walk(self, other: RayLog | None) -> bool:
+        """Whether the other log is of the same ray in the same world, so that its events are these."""
+        return (
+            other is not None
+            and self.world is other.world
+            and (self.origin, self.direction, self.rays) == (other.origin, other.direction, other.rays)
+            and (self.x_ray, self.profile) == (other.x_ray, other.profile)
+            and len(self) == len(other)
+        )
+
+    def result_text(self) -> str:
+        """What the ray ended with, and the record it selects with the formula filled in, on two lines."""
+        result = self.result
+        if not result.hit:
+            return f"Miss\n{result.formula}"
+        return (
+            f"Hit at t = {result.t:.6g}: instance {result.instance_index} (ID {result.instance_id}), "
+            f"geometry {result.geometry_index}, primitive {result.primitive_index}, {hit_kind_text(result.hit_kind)}\n"
+            f"{result.formula}"
+        )
 
     def x_ray_count(self, counter: XRayCounter) -> int:
         """One x-ray counter. KeyError where ``x_ray_counters`` is empty."""
         return sum(self.x_ray_counters[column] for column in counter.columns)
 
-    def to_json(self) -> dict[str, Any]:
-        """As ``rtviewer ray --json`` prints it. Infinite and undefined numbers are null.
+    def to_json(self, rows: Iterable[LogRow] | None = None) -> dict[str, Any]:
+        """As ``rtviewer ray --json`` prints it, with all events or those given. Infinite and undefined numbers are
+        null.
 
         An x-ray's log has ``x_ray`` in ``ray``, and the x-ray counters among the others.
         """
@@ -227,7 +265,7 @@ class RayLog:
         }
         answer: dict[str, Any] = {
             "ray": ray,
-            "events": [row.to_json() for row in self],
+            "events": [row.to_json() for row in (self if rows is None else rows)],
             "truncated": self.truncated,
             "result": self.result.to_json(),
             "counters": {counter.key: count for counter, count in self.counters.items()},

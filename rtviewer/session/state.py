@@ -8,6 +8,7 @@ from enum import StrEnum
 from rtviewer.dxr.flags import BuildFlag, RayFlag
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.verdicts import VERDICTS, EventKind
 from rtviewer.scene.camera import Camera
 from rtviewer.scene.ray_sources import (
     CAMERA,
@@ -159,6 +160,29 @@ class Pick:
 
 
 @dataclass(frozen=True)
+class Expected:
+    """What the user expected the logged ray to hit. ``geometry`` and ``primitive`` are -1 where any will do."""
+
+    instance: int
+    geometry: int = -1
+    primitive: int = -1
+
+    @property
+    def text(self) -> str:
+        """``instance 12, geometry 0, primitive 5``."""
+        parts = [("instance", self.instance), ("geometry", self.geometry), ("primitive", self.primitive)]
+        return ", ".join(f"{name} {number}" for name, number in parts if number >= 0)
+
+
+@dataclass(frozen=True)
+class LogFilter:
+    """Which events of a ray's log are shown, stepped through and copied: by kind and by family of the verdict."""
+
+    kinds: frozenset[EventKind] = frozenset(EventKind)
+    families: frozenset[str] = frozenset(meaning.family for meaning in VERDICTS.values())
+
+
+@dataclass(frozen=True)
 class State:
     profile: Profile = DEFAULT_PROFILE
     rays: RaySettings = field(default_factory=RaySettings)
@@ -173,3 +197,8 @@ class State:
     typed_ray: LoggedRay | None = None
     """A ray of its own; when there is one, the log is about it and not about ``pick``."""
     source: SourceSettings = field(default_factory=SourceSettings)
+    log_position: int = -1
+    """Event of the log that the user has stepped to; -1: the whole log is shown."""
+    log_filter: LogFilter = field(default_factory=LogFilter)
+    expected: Expected | None = None
+    """What the user asked "why not this?" about."""

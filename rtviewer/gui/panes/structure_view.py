@@ -54,6 +54,7 @@ class StructureView(Pane):
         listen(self, self.session, {DocumentChanged: self._document_changed, LogChanged: self._log_changed})
         self.follow_theme()
         follow(self, self.session.store, {"camera", "view", "selection", "source"}, self._show)
+        follow(self, self.session.store, {"log_position"}, lambda _: self._show_ray())
 
     def _strip(self) -> QFrame:
         strip = QFrame()
@@ -98,7 +99,7 @@ class StructureView(Pane):
             self._is_fresh = False
             self.session.set_view(depth_low=0, depth_high=self.content.readable_depth())
         self._show(self.session.state)
-        self.content.show_ray(self.session.log)
+        self._show_ray()
 
     # Camera
 
@@ -188,8 +189,11 @@ class StructureView(Pane):
             parts.append(f"{'TLAS' if chosen.structure < 0 else 'BLAS'} node {chosen.box}")
         return " · ".join(parts)
 
-    def _log_changed(self, event: LogChanged) -> None:
-        self.content.show_ray(event.log)
+    def _log_changed(self, _: LogChanged) -> None:
+        self._show_ray()
+
+    def _show_ray(self) -> None:
+        self.content.show_ray(self.session.log, self.session.state.log_position)
 
     def hide_selected(self) -> None:
         state = self.session.state
@@ -201,5 +205,5 @@ class StructureView(Pane):
         self.content.set_theme(theme)
         self.light.set_theme(theme)
         self.content.show_selection(self.session.state.selection)
-        self.content.show_ray(self.session.log)
+        self._show_ray()
         self.view.update()

@@ -56,6 +56,8 @@ SHORTENED = {
     "PACK_IDS": layout.TRIANGLE_PACK.fields["id"][1],
     "TRIANGLE_PACK_SIZE": layout.TRIANGLE_PACK.itemsize,
     "INDEXED_PACK_SIZE": layout.INDEXED_PACK.itemsize,
+    "BOX_PACK_HIGH": layout.BOX_PACK.fields["high"][1],
+    "BOX_PACK_IDS": layout.BOX_PACK.fields["id"][1],
     "BOX_PACK_SIZE": layout.BOX_PACK.itemsize,
     "INSTANCE_LEAF_SIZE": layout.INSTANCE_LEAF.itemsize,
     "INSTANCE_DESC_SIZE": INSTANCE_DESC.itemsize,

@@ -28,6 +28,11 @@ def call_triangles(pack, kx, ky, kz, shear, t_min, end, out):
 
 
 @jit
+def call_box_pack(pack, slab, t_min, end):
+    return vector.box_pack(pack, slab, t_min, end)
+
+
+@jit
 def call_lowest_bit(mask):
     return vector.lowest_bit(mask)
 
@@ -100,6 +105,21 @@ def test_boxes_and_visits(special: bool) -> None:
         visits[bin(got & 0xFF).count("1")] += 1
     assert met > 50
     assert (visits[:4] > 0).all()
+
+
+@pytest.mark.parametrize("special", [False, True])
+def test_box_packs(special: bool) -> None:
+    random, met = np.random.default_rng(5), 0
+    for _ in range(400):
+        corners = numbers(random, 24, SPECIAL if special else None).reshape(2, 3, 4)
+        pack = np.stack([np.minimum(*corners), np.maximum(*corners)])
+        ray, slab = numbers(random, 6, FINITE if special else None), np.zeros(15, np.float32)
+        call_set_slab(slab.ctypes.data, ray.ctypes.data, np.float32(3))
+        arguments = (pack.ctypes.data, slab.ctypes.data, np.float32(0.25), np.float32(random.choice([1.0, np.inf])))
+        got = call_box_pack(*arguments)
+        assert got == vector_portable.box_pack(*arguments)
+        met += bin(got).count("1")
+    assert met > 50
 
 
 @pytest.mark.parametrize("special", [False, True])

@@ -8,6 +8,7 @@ from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
 from rtviewer.dxr.verdicts import VERDICTS, Counter, EventKind, Verdict
 from rtviewer.errors import InvalidInputError
 from rtviewer.session import explain
+from rtviewer.session.playback import ACCEPTED
 from rtviewer.session.raylog import walk_pixel, walk_ray
 from rtviewer.session.state import RaySettings
 
@@ -212,7 +213,9 @@ def test_all_verdicts_have_a_family_with_a_colour():
 
 
 def test_every_verdict_that_passed_all_tests_has_a_sentence():
-    assert {int(verdict) for verdict in explain.OF_HITS} == {*explain.ACCEPTED, int(Verdict.ANY_HIT_IGNORED)}
+    assert {int(verdict) for verdict in explain.OF_HITS} == {
+        *ACCEPTED, int(Verdict.ANY_HIT_IGNORED), int(Verdict.SURFACE_PASSED),
+    }  # fmt: skip
 
 
 @pytest.mark.rule("RAY-3", "RAY-5")

@@ -121,9 +121,7 @@ def test_threads_passes_and_tiles_change_nothing(world, scene, source, monkeypat
     monkeypatch.setattr(image, "TILE_POINTS", 16)
     image._pattern.cache_clear()
     try:
-        same_pictures(
-            whole, trace_image(world, scene.cameras[0], size, rays, counters=True, x_ray=True, source=source)
-        )
+        same_pictures(whole, trace_image(world, scene.cameras[0], size, rays, counters=True, x_ray=True, source=source))
     finally:
         image._pattern.cache_clear()
 
@@ -270,7 +268,9 @@ def test_a_long_tile_stops_between_samples(ball):
 def test_every_mode_colours_every_source(world, scene):
     for spec in IMAGE_SOURCES:
         source = resolved(spec.settings(), world.bounds)
-        picture = trace_image(world, scene.cameras[0], (40, 30), scene_rays(scene), counters=True, x_ray=True, source=source)
+        picture = trace_image(
+            world, scene.cameras[0], (40, 30), scene_rays(scene), counters=True, x_ray=True, source=source
+        )
         for mode in MODES:
             shaded = shade_image(picture, ImageSettings(mode))
             assert shaded.rgba.shape == (30, 40, 4)

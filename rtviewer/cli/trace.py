@@ -86,7 +86,7 @@ def command(
     """
     from rtviewer.io.image_file import write_hits
     from rtviewer.session.document import scene_rays
-    from rtviewer.session.image import trace_image
+    from rtviewer.session.image_tracing import trace_image
     from rtviewer.session.opening import load_document
     from rtviewer.session.picture_file import check_picture_path, hit_arrays, save_picture
     from rtviewer.session.state import BuildSettings

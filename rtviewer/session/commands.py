@@ -20,17 +20,19 @@ from rtviewer.dxr.rules import check_instance_flags, check_ray_flags
 from rtviewer.errors import CancelledError, RtviewerError, violation
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.scene.ray_sources import SourceKind
+from rtviewer.session import build_settings
 from rtviewer.session import document as documents
 from rtviewer.session.copy_commands import CopyCommands
 from rtviewer.session.document import Document
 from rtviewer.session.events import BlobChanged, DocumentChanged, Refusal
 from rtviewer.session.hlsl import flags_as_hlsl, ray_as_hlsl
-from rtviewer.session.image import MAX_PIXELS, pixel_ray
+from rtviewer.session.image import MAX_PIXELS
 from rtviewer.session.image_commands import ImageCommands
 from rtviewer.session.jobs import Job, Lane
 from rtviewer.session.live_work import LiveWork
 from rtviewer.session.log_commands import LogCommands
 from rtviewer.session.opening import BlobDocument, open_document
+from rtviewer.session.primary_rays import pixel_ray
 from rtviewer.session.selecting import pick_selection, selection_bounds, with_box
 from rtviewer.session.source_commands import SourceCommands, source_of
 from rtviewer.session.state import BuildSettings, ImageSettings, Pick, RangeKind, Selection
@@ -263,20 +265,20 @@ class Session(CopyCommands, ImageCommands, LogCommands, SourceCommands, LiveWork
         except ValueError as error:
             return self._refuse(Refusal(str(error)))
         build: BuildSettings = replace(self.state.build, **{name: word})
-        if found := documents.check_build_settings(build, self.state.profile):
+        if found := build_settings.check_build_settings(build, self.state.profile):
             return self._refuse(Refusal.of(found))
         self.store.replace(build=build)
         return None
 
     def unavailable_build_flags(self) -> dict[BuildFlag, str]:
         """Build flags that cannot be set now, each with the reason."""
-        return documents.unavailable_build_flags(self.state.profile)
+        return build_settings.unavailable_build_flags(self.state.profile)
 
     def set_profile(self, profile: Profile) -> Refusal | None:
         """Change tier and Xbox; refused while a flag is set that the new profile does not know."""
         state = self.state
         found = check_ray_flags(state.rays.ray_flags, profile)
-        found += documents.check_build_settings(state.build, profile)
+        found += build_settings.check_build_settings(state.build, profile)
         for instance in self._document.scene.instances if self._document else ():
             if broken := check_instance_flags(instance.flags, profile):
                 found += broken

@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 
 from rtviewer.accel.navigate import Tree, tree_of
 from rtviewer.accel.structure import Structure
-from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag, RayFlag
+from rtviewer.dxr.flags import BuildFlag, RayFlag
 from rtviewer.dxr.limits import ACCELERATION_STRUCTURE_BYTE_ALIGNMENT
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
-from rtviewer.dxr.rules import check_build_flags, require
-from rtviewer.errors import CancelledError, InvalidInputError, ProgramError, RtviewerError, Violation, violation
+from rtviewer.dxr.rules import require
+from rtviewer.errors import CancelledError, InvalidInputError, ProgramError, RtviewerError, Violation
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.scene.scene import Instance, Scene
+from rtviewer.session.build_settings import check_build_settings
 from rtviewer.session.left_out import left_out
 from rtviewer.session.records import CopyRecord, UpdateRecord
 from rtviewer.session.state import BuildSettings, RaySettings
@@ -198,7 +199,7 @@ class World:
 
         Raises InvalidInputError when flags, interval or mask break a rule, RtviewerError on a camera without a view.
         """
-        from rtviewer.session.image import trace_image
+        from rtviewer.session.image_tracing import trace_image
 
         rays = scene_rays(self.scene, ray_flags=ray_flags, mask=mask, **settings)
         image = trace_image(
@@ -343,41 +344,6 @@ def camera_named(scene: Scene, name: str | None) -> Camera:
             return camera
     there = ", ".join([*(repr(c.name or str(i)) for i, c in enumerate(scene.cameras)), "'fit'"])
     raise RtviewerError(f"no camera {name!r} in {scene.name}: there are {there}")
-
-
-def check_build_settings(settings: BuildSettings, profile: Profile = DEFAULT_PROFILE) -> list[Violation]:
-    """Every reason why these settings cannot be built: broken rules, then flags that no builder answers to yet."""
-    found = check_build_flags(
-        settings.blas_flags, AccelerationStructureType.BOTTOM_LEVEL, profile, field="BLAS Inputs.Flags"
-    ) + check_build_flags(settings.tlas_flags, AccelerationStructureType.TOP_LEVEL, profile, field="TLAS Inputs.Flags")
-    found = [v for v in found if v.rule != "BLD-1"]  # whether there is a source to update is not a setting
-    if found:
-        return found
-    for flag, reason in unavailable_build_flags(profile).items():
-        for name, word in (("BLAS", settings.blas_flags), ("TLAS", settings.tlas_flags)):
-            if word & flag:
-                field_name = f"{name} Inputs.Flags"
-                found.append(
-                    violation(flag.meaning.rule, f"{flag.name}: {reason}", field=field_name, value=f"{int(word):#x}")
-                )
-    return found
-
-
-def unavailable_build_flags(profile: Profile = DEFAULT_PROFILE) -> dict[BuildFlag, str]:
-    """Flags that cannot be set now, each with the reason: not in the profile (BF-1), or not built here."""
-    from rtviewer.build.plan import NOT_IN_A_PLAIN_BUILD, WITHOUT_EFFECT
-
-    reasons: dict[BuildFlag, str] = {}
-    for flag in BuildFlag:
-        if not int(flag):
-            continue
-        if not flag & profile.known_build_flags:
-            reasons[flag] = f"[BF-1] not available in {profile}"
-        elif flag in NOT_IN_A_PLAIN_BUILD:
-            reasons[flag] = NOT_IN_A_PLAIN_BUILD[flag]
-        elif flag in WITHOUT_EFFECT:
-            reasons[flag] = WITHOUT_EFFECT[flag]
-    return reasons
 
 
 def build_world(

@@ -19,9 +19,9 @@ from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.rules import check_ray_flags, require
 from rtviewer.errors import CancelledError, InvalidInputError, RtviewerError
 from rtviewer.scene.ray_sources import SourceKind
-from rtviewer.session.image import HIT_FIELDS, trace_settings
+from rtviewer.session.primary_rays import trace_settings
 from rtviewer.session.state import RaySettings
-from rtviewer.trace.request import Hits, RayBatch
+from rtviewer.trace.request import HIT_FIELDS, Hits, RayBatch
 
 if TYPE_CHECKING:
     from rtviewer.io.ray_file import RayTable

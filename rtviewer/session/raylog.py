@@ -27,8 +27,8 @@ from rtviewer.session import explain
 from rtviewer.session.document import TOP_LEVEL, World
 from rtviewer.session.expected import Explanation, explain_expected
 from rtviewer.session.hit_records import HitRecord, record_index, record_of
-from rtviewer.session.image import trace_settings
 from rtviewer.session.playback import Playback
+from rtviewer.session.primary_rays import trace_settings
 from rtviewer.session.source_rays import ray_of_pixel
 from rtviewer.session.state import Expected, RaySettings
 from rtviewer.trace.request import Hits, RayBatch, Walk

@@ -18,16 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
-from rtviewer.dxr.rules import check_ray_interval
+from rtviewer.dxr.rules import check_ray_interval, require
 from rtviewer.errors import CancelledError, Violation
 from rtviewer.scene.camera import Camera
 from rtviewer.scene.ray_sources import CameraRays, DiffuseRays, ImageSource, OcclusionRays, ShadowRays, resolved
 from rtviewer.scene.sampling import cosine_directions
+from rtviewer.session.primary_rays import pixel_ray, trace_settings
 from rtviewer.session.state import RaySettings
 from rtviewer.shade.normals import HitPlaces, hit_programs
-from rtviewer.shade.picture import RECEIVER_FIELDS
+from rtviewer.shade.picture import RECEIVER_FIELDS, first_surfaces
 from rtviewer.shade.surfaces import SurfacePoints, surface_points
-from rtviewer.trace.request import Hits, RayBatch
+from rtviewer.trace.request import HIT_FIELDS, Hits, RayBatch
 
 if TYPE_CHECKING:
     from rtviewer.session.document import World
@@ -108,8 +109,6 @@ class SourceTracer:
     def __init__(
         self, world: World, source: ImageSource, rays: RaySettings, profile: Profile = DEFAULT_PROFILE
     ) -> None:
-        from rtviewer.session.image import trace_settings
-
         self.source = resolved(source, world.bounds)
         self._world = world
         self._dispatcher = world.dispatcher(profile)
@@ -172,8 +171,6 @@ class SourceTracer:
 
     def _points(self, rays: RayBatch, hits: Hits, at: Pixels) -> tuple[SurfacePoints, NDArray[np.int64]]:
         """Points of the hits in rows ``at``, and the numbers of their geometries counted over all bottom levels."""
-        from rtviewer.shade.picture import first_surfaces
-
         world = self._world
         places = HitPlaces(
             hits.instance_index[at], hits.geometry_index[at], hits.primitive_index[at], hits.hit_kind[at],
@@ -223,9 +220,6 @@ def ray_of_pixel(
     ``camera_ray``: of another source, the plain camera ray that found its receiver; that one comes with a note, too,
     where it hits nothing. Raises RtviewerError for a pixel outside, InvalidInputError by RAY-2 for an empty interval.
     """
-    from rtviewer.dxr.rules import require
-    from rtviewer.session.image import pixel_ray
-
     if source is None or isinstance(source, CameraRays):
         return PixelRay(pixel_ray(camera, *size, *pixel, rays), rays, CameraRays())
     plain = receiver_settings(rays)
@@ -250,6 +244,4 @@ def _spread(
 
 
 def _spread_hits(hits: Hits, at: Pixels, count: int) -> Hits:
-    from rtviewer.session.image import HIT_FIELDS
-
     return Hits(**{name: _spread(getattr(hits, name), at, count, *kind) for name, *kind in HIT_FIELDS})

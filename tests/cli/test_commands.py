@@ -9,8 +9,8 @@ from rtviewer.cli.main import COMMANDS, run
 from rtviewer.dxr.flags import RayFlag
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import InvalidInputError
-from rtviewer.session.image import HIT_FIELDS
 from rtviewer.shade.modes import MODES
+from rtviewer.trace.request import HIT_FIELDS
 
 SCENE = """# A pane with mask 2 before a pane with mask 1.
 name = "two panes"

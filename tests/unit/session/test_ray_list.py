@@ -12,10 +12,10 @@ from rtviewer.errors import CancelledError, InvalidInputError, RtviewerError
 from rtviewer.io.ray_file import RAY_SUFFIXES, RayTable, read_rays, write_ray_columns
 from rtviewer.session import ray_list
 from rtviewer.session.document import build_world
-from rtviewer.session.image import HIT_FIELDS, trace_settings
+from rtviewer.session.primary_rays import trace_settings
 from rtviewer.session.ray_list import COLUMNS, RayStatus, problems_of_rays, trace_list, walk_listed
 from rtviewer.session.state import RaySettings
-from rtviewer.trace.request import RayBatch
+from rtviewer.trace.request import HIT_FIELDS, RayBatch
 
 COUNT = 500
 

@@ -11,7 +11,7 @@ from rtviewer.scene.ray_sources import DiffuseRays, OcclusionRays, ShadowRays, S
 from rtviewer.session.commands import Session
 from rtviewer.session.document import Document, build_world
 from rtviewer.session.events import JobEnded, RaysChanged, Refused
-from rtviewer.session.image import trace_image
+from rtviewer.session.image_tracing import trace_image
 from rtviewer.session.jobs import Lane
 from rtviewer.session.state import SourceSettings
 

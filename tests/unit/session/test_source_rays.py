@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
+from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, TrianglesGeometry
 from rtviewer.dxr.flags import RayFlag
+from rtviewer.dxr.programs import IntersectionProgram
 from rtviewer.dxr.shader_table import ABSENT, AS_GIVEN, HitGroup, HitGroupTable, HitGroupType
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import CancelledError, InvalidInputError, RtviewerError
@@ -25,13 +26,16 @@ from rtviewer.scene.ray_sources import (
     spec_of,
 )
 from rtviewer.scene.scene import Instance, Scene
+from rtviewer.session import image_tracing
 from rtviewer.session.document import build_world, scene_rays
-from rtviewer.session.image import HIT_FIELDS, ImageRequest, shade_image, trace_image, trace_passes
+from rtviewer.session.image import ImageRequest, shade_image
+from rtviewer.session.image_tracing import trace_image, trace_passes
 from rtviewer.session.source_rays import ray_of_pixel
 from rtviewer.session.state import ImageSettings, RaySettings
 from rtviewer.shade.heatmap import NO_VALUE
 from rtviewer.shade.modes import MODES
 from rtviewer.shade.picture import RECEIVER_FIELDS
+from rtviewer.trace.request import HIT_FIELDS
 
 SIZE = (96, 54)
 SENT = [ShadowRays((2.0, 5.0, 4.0)), DiffuseRays(3), OcclusionRays(2.0, 5, 2, 9)]
@@ -68,7 +72,10 @@ def test_picture_and_log_of_a_pixel_tell_the_same(world, scene, source):
     seen = picture.receivers
     assert seen is not None
     assert not picture.x_ray[~seen.has_ray].any()
-    assert (picture.x_ray_counter("surfaces") > picture.hit).any(), "surfaces behind the first hit"
+    surfaces = picture.x_ray_counter("surfaces")
+    assert np.array_equal(surfaces > 0, picture.hit)
+    if not isinstance(source, OcclusionRays):  # too short to reach anything behind
+        assert (surfaces > picture.hit).any(), "surfaces behind the first hit"
     assert seen.has_ray.any()
     assert not seen.has_ray.all()
     for y, x in np.argwhere(seen.has_ray)[::7].tolist():
@@ -116,14 +123,12 @@ def test_threads_passes_and_tiles_change_nothing(world, scene, source, monkeypat
     for threads in (2, 5):
         with ThreadPoolExecutor(threads) as pool:
             same_pictures(whole, trace_passes(request, pool, threads))
-    from rtviewer.session import image
-
-    monkeypatch.setattr(image, "TILE_POINTS", 16)
-    image._pattern.cache_clear()
+    monkeypatch.setattr(image_tracing, "TILE_POINTS", 16)
+    image_tracing._pattern.cache_clear()
     try:
         same_pictures(whole, trace_image(world, scene.cameras[0], size, rays, counters=True, x_ray=True, source=source))
     finally:
-        image._pattern.cache_clear()
+        image_tracing._pattern.cache_clear()
 
 
 def test_coarse_passes_spread_receivers_too(world, scene):
@@ -248,6 +253,21 @@ def test_a_fault_of_a_hit_group_names_its_pixel(ball):
     with pytest.raises(InvalidInputError, match=r"pixel \d+,\d+: .*outside the table") as caught:
         trace_image(world, ball.scene.camera, SIZE, RaySettings(), source=DiffuseRays())
     assert caught.value.rules == ("HG-4",)
+
+
+def test_receivers_have_the_normal_of_the_program_of_their_record():
+    """Spheres by their records, boxes by the dispatch: the camera's picture says so too."""
+    kind = HitGroupType.PROCEDURAL_PRIMITIVE
+    table = HitGroupTable((HitGroup(kind, AS_GIVEN, IntersectionProgram.SPHERE),))
+    aabbs = AabbsGeometry(np.array([[-1, -1, -1, 1, 1, 1]], np.float32))
+    camera = Camera((0.0, 0.0, 4.0), (0.0, 0.0, 0.0))
+    world = build_world(Scene("ball", (BlasInputs((aabbs,)),), (Instance(0),), (camera,), hit_groups=table))
+    rays = RaySettings(intersection=IntersectionProgram.BOX)
+    plain = trace_image(world, camera, SIZE, rays).picture()
+    seen = trace_image(world, camera, SIZE, rays, source=DiffuseRays()).receivers
+    assert seen.has_ray.sum() > 100
+    assert np.allclose(seen.normal[seen.has_ray], plain.normals[seen.has_ray], atol=1e-5)
+    assert len({tuple(n) for n in np.round(seen.normal[seen.has_ray], 3).tolist()}) > 100
 
 
 def test_a_long_tile_stops_between_samples(ball):

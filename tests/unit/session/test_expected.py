@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -39,15 +37,13 @@ RAMP = BlasInputs((opaque(QUAD + [[0, 0, 3], [0, 0, -3], [0, 0, -3], [0, 0, 3]],
 
 @pytest.mark.rule("RAY-7")
 def test_a_hit_that_a_nearer_one_replaced():
-    """The order of instances is the walk's business: where the ramp lies aside, from one side or the other, the far
-    one comes first."""
+    """The order of instances is the walk's business: from one side or the other the far one comes first."""
     told = []
-    for side, aside in itertools.product((1, -1), (0.0, -0.7, 0.7)):
+    for side, place in ((1, -0.5), (-1, 0.5)):
         for order in ((RAMP, PANE), (PANE, RAMP)):
-            places = [moved(0, 0, 0.5 * side) if one is PANE else moved(0, aside, 0) for one in order]
-            placed = tuple(Instance(i, place) for i, place in enumerate(places))
+            placed = tuple(Instance(i, moved(0, 0, place if one is PANE else 0)) for i, one in enumerate(order))
             world = world_of(*order, instances=placed)
-            log = walk_ray(world, (0.1, 0.2, 10.0 * side), (0.0, 0.0, -1.0 * side), RaySettings())
+            log = walk_ray(world, (0.8 * side, 0.2, 10.0 * side), (0.0, 0.0, -1.0 * side), RaySettings())
             pane, ramp = (0, 1) if order[0] is PANE else (1, 0)
             assert log.result.instance_index == pane
             assert log.why_not(pane).startswith(f"instance {pane} is what the ray hit, geometry 0, primitive ")

@@ -32,7 +32,16 @@ from rtviewer.dxr.flags import (
 )
 from rtviewer.dxr.formats import IndexFormat, VertexFormat
 from rtviewer.dxr.profile import Profile, Tier
-from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.programs import (
+    AnyHitProgram,
+    HitAction,
+    IntersectionProgram,
+    ProgramTable,
+    any_hit_program,
+    intersection_program,
+    report_hit,
+    trace_ray,
+)
 from rtviewer.dxr.raw_descs import (
     AabbsDesc,
     BuildDesc,
@@ -61,6 +70,7 @@ from rtviewer.errors import (
 from rtviewer.io.ray_file import RayTable, read_rays
 from rtviewer.io.registry import load_scene
 from rtviewer.scene.camera import Camera
+from rtviewer.scene.material import AlphaTexture, Material, Wrap
 from rtviewer.scene.ray_sources import CameraRays, DiffuseRays, OcclusionRays, ShadowRays
 from rtviewer.scene.scene import Instance, Scene
 from rtviewer.session.api import build, open_world
@@ -68,6 +78,7 @@ from rtviewer.session.document import World
 from rtviewer.session.image import ImageBuffer
 from rtviewer.session.ray_list import RayList, RayStatus
 from rtviewer.session.raylog import LogRow, RayLog
+from rtviewer.session.user_programs import load_programs
 from rtviewer.trace.dispatch import Dispatcher
 from rtviewer.trace.query import RayQuery
 from rtviewer.trace.request import Hits, RayBatch, TraceResult, TraceSettings
@@ -78,6 +89,7 @@ __all__ = [
     "AabbsDesc",
     "AabbsGeometry",
     "AccelerationStructureType",
+    "AlphaTexture",
     "AnyHitProgram",
     "BlasInputs",
     "BlobDescription",
@@ -106,6 +118,7 @@ __all__ = [
     "GeometryType",
     "GpuVirtualAddressAndStride",
     "HeapType",
+    "HitAction",
     "HitGroup",
     "HitGroupTable",
     "HitGroupType",
@@ -120,6 +133,7 @@ __all__ = [
     "InvalidInputError",
     "InvariantError",
     "LogRow",
+    "Material",
     "OcclusionRays",
     "PipelineFlag",
     "PostbuildInfoDesc",
@@ -127,6 +141,7 @@ __all__ = [
     "PrebuildInfo",
     "Profile",
     "ProgramError",
+    "ProgramTable",
     "RayBatch",
     "RayFlag",
     "RayList",
@@ -151,6 +166,8 @@ __all__ = [
     "VertexFormat",
     "Violation",
     "World",
+    "Wrap",
+    "any_hit_program",
     "build",
     "check_driver_matching_identifier",
     "clone",
@@ -161,10 +178,14 @@ __all__ = [
     "describe_blob",
     "deserialize",
     "instance_desc_array",
+    "intersection_program",
+    "load_programs",
     "load_scene",
     "open_world",
     "read_decode",
     "read_rays",
+    "report_hit",
     "serialize",
     "serialized_size",
+    "trace_ray",
 ]

@@ -1,7 +1,7 @@
 """How many bytes a structure takes, from counts alone: what prebuild info reports and what a build keeps to.
 
 Sizes are linear in every count, so they are monotone (PRE-3), and depend on nothing else (PRE-1). The tree's part is a
-budget that the builder keeps by construction (``kernels.wide_builder``); the default's is at most 72 bytes a triangle
+budget that the builder keeps by construction (``kernels.topology``); the default's is at most 72 bytes a triangle
 and a constant.
 """
 

@@ -14,12 +14,6 @@ from rtviewer.build.plan import BuildPlan
 from rtviewer.build.references import PrimitiveReferences
 from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
 from rtviewer.dxr.formats import IndexFormat
-from rtviewer.scene.primitives import transformed_vertices
-
-
-def reference_bounds(references: PrimitiveReferences) -> NDArray[np.float32]:
-    """(k, 6) float32 boxes of the primitives that go into the tree."""
-    return primitive_bounds(references, references.ids)
 
 
 def primitive_bounds(references: PrimitiveReferences, ids: NDArray[np.int32]) -> NDArray[np.float32]:
@@ -33,50 +27,23 @@ def primitive_bounds(references: PrimitiveReferences, ids: NDArray[np.int32]) ->
     return bounds
 
 
-def leaf_sections(
+def leaf_kind(references: PrimitiveReferences, build_plan: BuildPlan) -> SectionKind:
+    """The kind of leaf element."""
+    if not references.is_triangles:
+        return SectionKind.BOX_PACKS
+    return SectionKind.INDEXED_PACKS if build_plan.indexed else SectionKind.TRIANGLE_PACKS
+
+
+def update_sections(
     inputs: BlasInputs, references: PrimitiveReferences, build_plan: BuildPlan
-) -> tuple[SectionKind, dict[SectionKind, NDArray[np.generic]]]:
-    """The kind of leaf element, and the finished rows of further sections that the plan asks for."""
-    content: dict[SectionKind, NDArray[np.generic]] = {}
-    kind = SectionKind.TRIANGLE_PACKS if references.is_triangles else SectionKind.BOX_PACKS
-    if build_plan.indexed and references.is_triangles:
-        kind = SectionKind.INDEXED_PACKS
-        indices, vertices = corner_tables(inputs, references.ids)
-        content[SectionKind.INDICES] = indices
-        content[SectionKind.VERTICES] = vertices
-    if build_plan.updatable:
-        content[SectionKind.UPDATE] = update_records(inputs)
-        content[SectionKind.INACTIVE] = np.packbits(references.inactive, bitorder="little")
-    return kind, content
-
-
-def corner_tables(inputs: BlasInputs, ids: NDArray[np.int32]) -> tuple[NDArray[np.void], NDArray[np.void]]:
-    """INDICES and VERTICES rows for the triangles ``ids``: every vertex that one of them uses, once, in input order.
-
-    Depends on indices and ``ids`` only, so an update fills the same rows with moved vertices.
-    """
-    in_tree = np.zeros(inputs.primitive_count, np.bool_)
-    in_tree[ids] = True
-    indices = np.zeros(inputs.primitive_count, layout.TRIANGLE_INDICES)
-    positions = []
-    first_primitive = first_vertex = 0
-    for geometry in inputs.geometries:
-        if not isinstance(geometry, TrianglesGeometry):
-            continue
-        count = geometry.primitive_count
-        corners = geometry.indices
-        if corners is None:
-            corners = np.arange(3 * count, dtype=np.uint32).reshape(-1, 3)
-        rows = np.flatnonzero(in_tree[first_primitive : first_primitive + count])
-        used, place = np.unique(corners[rows], return_inverse=True)
-        indices["vertex"][first_primitive + rows] = (place.reshape(-1, 3) + first_vertex).astype(np.uint32)
-        positions.append(transformed_vertices(geometry)[used])
-        first_primitive += count
-        first_vertex += len(used)
-    table = np.zeros(first_vertex, layout.VERTEX)
-    if first_vertex:
-        table["position"] = np.concatenate(positions)
-    return indices, table
+) -> dict[SectionKind, NDArray[np.generic]]:
+    """The finished rows of the sections that updates need, where the plan asks for them."""
+    if not build_plan.updatable:
+        return {}
+    return {
+        SectionKind.UPDATE: update_records(inputs),
+        SectionKind.INACTIVE: np.packbits(references.inactive, bitorder="little"),
+    }
 
 
 def update_records(inputs: BlasInputs) -> NDArray[np.void]:
@@ -102,22 +69,6 @@ def content_hash(*arrays: NDArray[np.generic]) -> int:
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())
     return int.from_bytes(digest.digest(), "little")
-
-
-def write_packs(
-    structure: Structure, references: PrimitiveReferences, packs: NDArray[np.int32], ids: NDArray[np.int32]
-) -> None:
-    """Fill the leaf elements: element i holds the primitives ``ids[packs[i, 0]:packs[i, 1]]``."""
-    from rtviewer.kernels.leaves import write_box_packs, write_pack_ids, write_triangle_packs
-
-    rows = structure.packs
-    primitives, flags = references.primitives, references.flags
-    if structure.is_procedural:
-        write_box_packs(packs, ids, primitives, flags, rows["low"], rows["high"], rows["id"])
-    elif structure.is_indexed:
-        write_pack_ids(packs, ids, flags, rows["id"])
-    else:
-        write_triangle_packs(packs, ids, primitives, flags, rows["vertices"], rows["id"])
 
 
 def write_geometries(structure: Structure, inputs: BlasInputs, references: PrimitiveReferences) -> None:

@@ -47,6 +47,11 @@ class BuildPlan:
     indexed: bool = False
     updatable: bool = False
 
+    @property
+    def sides(self) -> int:
+        """How many times the references a build needs room for: cuts move them, unless keys give them an order."""
+        return 1 if self.method is Method.MORTON else 2
+
 
 def plan(
     flags: BuildFlag,
@@ -74,7 +79,7 @@ def plan(
         size = layout.INSTANCE_LEAF.itemsize
         return BuildPlan(4 if small else 1, 1, size, 1 << 14, method, updatable=updatable)
     if procedural:
-        return BuildPlan(12 if small else 8, 4, layout.BOX_PACK.itemsize, 1 << 15, method, updatable=updatable)
+        return BuildPlan(12 if small else 8, 4, layout.BOX_PACK.itemsize, 1 << 16, method, updatable=updatable)
     if small:
-        return BuildPlan(12, 4, layout.INDEXED_PACK.itemsize, 1 << 15, method, indexed=True, updatable=updatable)
-    return BuildPlan(8, 4, layout.TRIANGLE_PACK.itemsize, 1 << 15, method, updatable=updatable)
+        return BuildPlan(12, 4, layout.INDEXED_PACK.itemsize, 1 << 16, method, indexed=True, updatable=updatable)
+    return BuildPlan(8, 4, layout.TRIANGLE_PACK.itemsize, 1 << 16, method, updatable=updatable)

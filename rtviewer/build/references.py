@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 from rtviewer.accel.layout import ID_DEGENERATE, ID_NO_DUPLICATE, ID_OPAQUE
 from rtviewer.accel.structure import Structure
 from rtviewer.build.input_arrays import check_geometry_arrays, check_instance_arrays
-from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, InstanceInputs, TrianglesGeometry
+from rtviewer.build.reference_rows import COORDINATES, SOURCE, ReferenceRows, empty_rows, write_boxes
+from rtviewer.build.workers import Workers
+from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, Geometry, InstanceInputs, TrianglesGeometry
 from rtviewer.dxr.flags import GeometryFlag, InstanceFlag
 from rtviewer.dxr.limits import (
     ACCELERATION_STRUCTURE_BYTE_ALIGNMENT,
@@ -28,34 +31,16 @@ from rtviewer.errors import Violation, violation
 from rtviewer.scene.primitives import (
     degenerate_triangles,
     inactive_boxes,
-    inactive_triangles,
     invert_transforms,
     normalised_boxes,
+    transformed_vertices,
     triangle_corners,
 )
 
+SURE, INACTIVE, BROKEN, DOUBTFUL, FLAT = range(5)
+"""What is said of a primitive; the first four are numbers of ``kernels.references``."""
+
 CALL = "BuildRaytracingAccelerationStructure"
-
-
-@dataclass(frozen=True)
-class PrimitiveReferences:
-    """Primitives of a bottom level, geometries one after the other.
-
-    ``primitives``: (n, 3, 3) float32 corners or (n, 6) float32 boxes of every input. ``ids`` (k,) int32: those that go
-    into the tree. ``flags`` (n,) int32: flag bits of a pack lane. ``inactive`` (n,) bool: INA-1, INA-2. Per geometry
-    (m,) int64: ``counts``, ``active``, ``degenerate``. ``reach``: largest finite coordinate of an active primitive,
-    degenerate ones included.
-    """
-
-    is_triangles: bool
-    primitives: NDArray[np.float32]
-    ids: NDArray[np.int32]
-    flags: NDArray[np.int32]
-    inactive: NDArray[np.bool_]
-    counts: NDArray[np.int64]
-    active: NDArray[np.int64]
-    degenerate: NDArray[np.int64]
-    reach: float
 
 
 def check_blas(inputs: BlasInputs, profile: Profile = DEFAULT_PROFILE) -> list[Violation]:
@@ -90,7 +75,8 @@ def _indices_in_range(geometry: TrianglesGeometry, index: int) -> list[Violation
         return []
     field = f"Inputs.pGeometryDescs[{index}].Triangles.IndexBuffer"
     section = "D3D12_RAYTRACING_GEOMETRY_TRIANGLES_DESC"
-    smallest, largest = int(geometry.indices.min()), int(geometry.indices.max())
+    largest = int(geometry.indices.max())
+    smallest = 0 if geometry.indices.dtype.kind == "u" else int(geometry.indices.min())
     if smallest < 0:
         triangle = int(np.flatnonzero((geometry.indices < 0).any(1))[0])
         text = f"triangle {triangle} uses a negative index; indices count from 0"
@@ -111,75 +97,231 @@ def _nan_violation(geometry: int, primitive: int) -> Violation:
     return violation("INA-3", text, field=field, value="NaN", section="Inactive primitives and instances")
 
 
+@dataclass(frozen=True)
+class PrimitiveReferences:
+    """Primitives of a bottom level, geometries one after the other.
+
+    ``status`` (n,) uint8: SURE, INACTIVE (INA-1, INA-2) or FLAT (DEG-1) for every input; ``kept`` (n,) bool: those that
+    go into the tree, None when all do. Per geometry (m,) int64: ``counts``, ``active``, ``degenerate``. ``reach``:
+    largest finite coordinate of an active primitive, degenerate ones included. ``rows``: those kept, as a build needs
+    them.
+    """
+
+    inputs: BlasInputs
+    status: NDArray[np.uint8]
+    kept: NDArray[np.bool_] | None
+    counts: NDArray[np.int64]
+    active: NDArray[np.int64]
+    degenerate: NDArray[np.int64]
+    reach: float
+    rows: ReferenceRows
+
+    @property
+    def is_triangles(self) -> bool:
+        return not any(isinstance(g, AabbsGeometry) for g in self.inputs.geometries)
+
+    @cached_property
+    def primitives(self) -> NDArray[np.float32]:
+        """(n, 3, 3) float32 corners or (n, 6) float32 boxes of every input."""
+        empty = np.empty((0, 3, 3) if self.is_triangles else (0, 6), np.float32)
+        parts = [
+            normalised_boxes(g.aabbs) if isinstance(g, AabbsGeometry) else triangle_corners(g)
+            for g in self.inputs.geometries
+        ]
+        return np.ascontiguousarray(np.concatenate([empty, *parts]), np.float32)
+
+    @cached_property
+    def ids(self) -> NDArray[np.int32]:
+        """(k,) int32: those that go into the tree."""
+        return _numbers(self.kept, len(self.status))
+
+    @cached_property
+    def flags(self) -> NDArray[np.int32]:
+        """(n,) int32: flag bits of a pack lane."""
+        words = np.repeat(np.array([_id_bits(g) for g in self.inputs.geometries], np.int32), self.counts)
+        if self.is_triangles:
+            words[self.status == FLAT] |= np.int32(ID_DEGENERATE)
+        return words
+
+    @cached_property
+    def inactive(self) -> NDArray[np.bool_]:
+        """(n,) bool: INA-1, INA-2."""
+        inactive: NDArray[np.bool_] = self.status == INACTIVE
+        return inactive
+
+
+def _numbers(kept: NDArray[np.bool_] | None, count: int) -> NDArray[np.int32]:
+    return np.arange(count, dtype=np.int32) if kept is None else np.flatnonzero(kept).astype(np.int32)
+
+
+def _id_bits(geometry: Geometry) -> int:
+    opaque = ID_OPAQUE if geometry.flags & GeometryFlag.OPAQUE else 0
+    return opaque | (ID_NO_DUPLICATE if geometry.flags & GeometryFlag.NO_DUPLICATE_ANYHIT_INVOCATION else 0)
+
+
 def primitive_references(
-    inputs: BlasInputs, profile: Profile = DEFAULT_PROFILE, *, keep_degenerate: bool = False
+    inputs: BlasInputs,
+    profile: Profile = DEFAULT_PROFILE,
+    *,
+    keep_degenerate: bool = False,
+    workers: Workers | None = None,
+    sides: int = 1,
 ) -> PrimitiveReferences:
     """Decode geometries and leave out what can never be hit: inactive (INA-*) and degenerate triangles (DEG-7).
 
     ``keep_degenerate``: degenerate triangles stay, marked, unless they repeat an index and so are degenerate for ever
-    (DEG-5).
+    (DEG-5). ``sides``: how many times the rows there is room for.
 
     Raises InvalidInputError with every violation found.
     """
     require(check_geometry_arrays(inputs), CALL)
     require(check_blas(inputs, profile), CALL)
-    require(
-        [
-            v
-            for i, g in enumerate(inputs.geometries)
-            if isinstance(g, TrianglesGeometry)
-            for v in _indices_in_range(g, i)
-        ],
-        CALL,
-    )
-    found: list[Violation] = []
-    parts, kept, flags, dead = [], [], [], []
-    counts, active, degenerate = [], [], []
-    reach = 0.0
-    for index, geometry in enumerate(inputs.geometries):
-        if isinstance(geometry, AabbsGeometry):
-            inactive = inactive_boxes(geometry.aabbs)
-            primitives = normalised_boxes(geometry.aabbs)
-            flat = (primitives[:, :3] == primitives[:, 3:]).all(1) & ~inactive
-            keep = ~inactive
-        else:
-            primitives = triangle_corners(geometry)
-            inactive = inactive_triangles(primitives)
-            flat = degenerate_triangles(primitives) & ~inactive
-            keep = ~inactive & (~flat | (keep_degenerate & ~_repeats_an_index(geometry)))
-        axes = tuple(range(1, primitives.ndim))
-        broken = np.isnan(primitives).any(axes) & ~inactive
-        if broken.any():
-            found.append(_nan_violation(index, int(np.flatnonzero(broken)[0])))
-        coordinates = np.abs(primitives[~inactive])
-        reach = max(reach, float(np.max(coordinates, initial=0.0, where=np.isfinite(coordinates))))
-        bits = (ID_OPAQUE if geometry.flags & GeometryFlag.OPAQUE else 0) | (
-            ID_NO_DUPLICATE if geometry.flags & GeometryFlag.NO_DUPLICATE_ANYHIT_INVOCATION else 0
+    geometries = list(enumerate(inputs.geometries))
+    require([v for i, g in geometries if isinstance(g, TrianglesGeometry) for v in _indices_in_range(g, i)], CALL)
+    if workers is not None:
+        return _Reader(inputs, keep_degenerate, workers, sides).read()
+    with Workers() as own:
+        return _Reader(inputs, keep_degenerate, own, sides).read()
+
+
+class _Reader:
+    """Reads all geometries into rows; most inputs need no more than that."""
+
+    def __init__(self, inputs: BlasInputs, keep_degenerate: bool, workers: Workers, sides: int) -> None:
+        self.inputs, self.keep_degenerate, self.workers = inputs, keep_degenerate, workers
+        self.counts = np.array([g.primitive_count for g in inputs.geometries], np.int64)
+        self.first = np.cumsum(self.counts) - self.counts
+        total = int(self.counts.sum())
+        self.status = np.zeros(total, np.uint8)
+        self.sources = np.zeros(len(inputs.geometries), SOURCE)
+        self.rows = ReferenceRows(empty_rows(sides * total), total, np.full(16, -np.inf, np.float32), self.sources)
+        self.kept: NDArray[np.bool_] | None = None
+        self.degenerate = np.zeros(len(inputs.geometries), np.int64)
+
+    def read(self) -> PrimitiveReferences:
+        kinds = 0
+        for index, geometry in enumerate(self.inputs.geometries):
+            row = self.sources[index]
+            row["first"], row["id"], row["owner"] = self.first[index], _id_bits(geometry), index
+            if isinstance(geometry, AabbsGeometry):
+                kinds |= self._read_boxes(index, geometry)
+            else:
+                kinds |= self._read_triangles(index, geometry)
+        if kinds:
+            self._judge()
+        self.rows.in_order = self.kept is None and len(self.counts) == 1
+        reach = self._reach()
+        active = self.counts.copy()
+        if self.kept is not None:
+            self._drop()
+            active = np.array([self.kept[self._slice(i)].sum() for i in range(len(active))], np.int64)
+        self.rows.fit(reach)
+        return PrimitiveReferences(
+            self.inputs, self.status, self.kept, self.counts, active, self.degenerate, reach, self.rows
         )
-        parts.append(primitives)
-        kept.append(keep)
-        marked = np.full(len(primitives), bits, np.int32)
-        if isinstance(geometry, TrianglesGeometry):
-            marked[flat] |= np.int32(ID_DEGENERATE)
-        flags.append(marked)
-        dead.append(inactive)
-        counts.append(len(primitives))
-        active.append(int(keep.sum()))
-        degenerate.append(int(flat.sum()))
-    require(found, CALL)
-    is_triangles = not any(isinstance(g, AabbsGeometry) for g in inputs.geometries)
-    empty = np.empty((0, 3, 3) if is_triangles else (0, 6), np.float32)
-    return PrimitiveReferences(
-        is_triangles,
-        np.ascontiguousarray(np.concatenate([empty, *parts]), np.float32),
-        np.flatnonzero(np.concatenate([np.empty(0, np.bool_), *kept])).astype(np.int32),
-        np.concatenate([np.empty(0, np.int32), *flags]),
-        np.concatenate([np.empty(0, np.bool_), *dead]),
-        np.array(counts, np.int64),
-        np.array(active, np.int64),
-        np.array(degenerate, np.int64),
-        reach,
-    )
+
+    def _slice(self, index: int) -> slice:
+        return slice(int(self.first[index]), int(self.first[index] + self.counts[index]))
+
+    def _read_triangles(self, index: int, geometry: TrianglesGeometry) -> int:
+        from rtviewer.kernels.chunks import reference_triangles
+
+        vertices = np.ascontiguousarray(transformed_vertices(geometry), np.float32)
+        self.sources[index]["vertices"] = vertices.ctypes.data
+        self.rows.held.append(vertices)
+        if geometry.indices is not None:
+            indices = np.ascontiguousarray(geometry.indices, np.uint32)
+            self.sources[index]["indices"] = indices.ctypes.data
+            self.rows.held.append(indices)
+        source = self.sources.ctypes.data + SOURCE.itemsize * index
+        first = int(self.first[index])
+        out, status = self.rows.address_of(first), self.status.ctypes.data + first
+        pieces = self.workers.pieces(geometry.primitive_count)
+        frames = np.empty((len(pieces), 16), np.float32)
+        kinds = self.workers.all(
+            [
+                partial(reference_triangles, source, a, b, out, status, frames[k].ctypes.data)
+                for k, (a, b) in enumerate(pieces)
+            ]
+        )
+        self.rows.frame = np.maximum(self.rows.frame, frames.max(0))
+        return int(np.bitwise_or.reduce(kinds))
+
+    def _read_boxes(self, index: int, geometry: AabbsGeometry) -> int:
+        boxes = np.ascontiguousarray(normalised_boxes(geometry.aabbs), np.float32)
+        self.sources[index]["vertices"] = boxes.ctypes.data
+        self.rows.held.append(boxes)
+        part = self._slice(index)
+        words = np.arange(part.start, part.stop, dtype=np.int32) | np.int32(_id_bits(geometry))
+        write_boxes(self.rows.data[part], boxes, words, index)
+        inactive = inactive_boxes(geometry.aabbs)
+        flat = (boxes[:, :3] == boxes[:, 3:]).all(1)
+        broken = np.isnan(boxes).any(1)
+        self.status[part] = np.where(inactive, INACTIVE, np.where(broken, BROKEN, np.where(flat, FLAT, SURE)))
+        return 1  # boxes are few: judge them always
+
+    def _judge(self) -> None:
+        """Refuse what is broken, settle what is doubtful, decide what the tree keeps."""
+        found: list[Violation] = []
+        kept = np.ones(len(self.status), np.bool_)
+        for index, geometry in enumerate(self.inputs.geometries):
+            part = self._slice(index)
+            status = self.status[part]
+            broken = np.flatnonzero(status == BROKEN)
+            if len(broken):
+                found.append(_nan_violation(index, int(broken[0])))
+            if isinstance(geometry, TrianglesGeometry):
+                self._settle(part.start, status, geometry)
+                flat = status == FLAT
+                kept[part] = (status != INACTIVE) & (~flat | (self.keep_degenerate & ~_repeats_an_index(geometry)))
+            else:
+                kept[part] = status != INACTIVE
+            self.degenerate[index] = np.count_nonzero(status == FLAT)
+        require(found, CALL)
+        self.kept = kept
+
+    def _settle(self, first: int, status: NDArray[np.uint8], geometry: TrianglesGeometry) -> None:
+        """Exact arithmetic says which doubtful triangles are degenerate; those are marked in their rows."""
+        doubtful = np.flatnonzero(status == DOUBTFUL)
+        flat = degenerate_triangles(_corners_of(geometry, doubtful))
+        status[doubtful] = np.where(flat, FLAT, SURE)
+        self.rows.data.view(np.int32)[first + doubtful[flat], 3] |= np.int32(ID_DEGENERATE)
+
+    def _reach(self) -> float:
+        """The largest finite coordinate of what is not inactive."""
+        rows = self.rows.data[: len(self.status)]
+        box = self.rows.frame[:8]
+        if self.kept is not None:
+            rows = rows[self.status != INACTIVE]
+            box = rows.max(0, initial=-np.inf)
+        if not len(rows):
+            return 0.0
+        if np.isfinite(box[COORDINATES]).all():
+            return float(np.abs(box[COORDINATES]).max())
+        reach = 0.0
+        for index, geometry in enumerate(self.inputs.geometries):
+            primitives = (
+                normalised_boxes(geometry.aabbs) if isinstance(geometry, AabbsGeometry) else triangle_corners(geometry)
+            )
+            values = np.abs(primitives[self.status[self._slice(index)] != INACTIVE])
+            reach = max(reach, float(np.max(values, initial=0.0, where=np.isfinite(values))))
+        return reach
+
+    def _drop(self) -> None:
+        """Close the gaps that primitives outside the tree leave, and measure what stays."""
+        rows, kept = self.rows, self.kept
+        assert kept is not None
+        if not kept.all():
+            some = rows.data[: len(kept)][kept]
+            rows.count = len(some)
+            rows.data[: rows.count] = some
+        rows.measure()
+
+
+def _corners_of(geometry: TrianglesGeometry, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    vertices = transformed_vertices(geometry)
+    corners = 3 * rows[:, None] + np.arange(3) if geometry.indices is None else geometry.indices[rows]
+    return vertices[corners]
 
 
 def _repeats_an_index(geometry: TrianglesGeometry) -> NDArray[np.bool_]:

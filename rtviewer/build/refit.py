@@ -12,8 +12,9 @@ from rtviewer.accel.encode import seal, set_header
 from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.structure import Structure, aligned_bytes
 from rtviewer.build.builder import instance_descs, write_instance_leaves
+from rtviewer.build.corners import CornerTables
 from rtviewer.build.input_arrays import check_geometry_arrays, check_instance_arrays
-from rtviewer.build.leaves import corner_tables, primitive_bounds, update_records, write_geometries
+from rtviewer.build.leaves import primitive_bounds, update_records, write_geometries
 from rtviewer.build.references import PrimitiveReferences, instance_references, primitive_references
 from rtviewer.dxr.descs import BlasInputs, InstanceInputs
 from rtviewer.dxr.flags import BuildFlag
@@ -116,8 +117,9 @@ def fill_blas(target: Structure, inputs: BlasInputs, references: PrimitiveRefere
         boxes = np.where(used[:, None, :], references.primitives[number].transpose(0, 2, 1), np.float32(0))
         packs["low"], packs["high"] = boxes[:, :3], boxes[:, 3:]
     elif target.is_indexed:
-        in_tree = number[used].astype(np.int32)
-        target.section(SectionKind.VERTICES)[:] = corner_tables(inputs, in_tree)[1]
+        in_tree = np.zeros(inputs.primitive_count, np.bool_)
+        in_tree[number[used]] = True
+        CornerTables(inputs, in_tree).write(target.section(SectionKind.INDICES), target.section(SectionKind.VERTICES))
     elif len(ids):
         corners = references.primitives[number].transpose(0, 2, 3, 1)  # pack, corner, axis, lane
         packs["vertices"] = np.where(used[:, None, None, :], corners, np.float32(0))

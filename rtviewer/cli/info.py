@@ -9,6 +9,7 @@ import click
 from rtviewer.cli.options import output_options, profile_options, source_options
 from rtviewer.cli.output import bytes_text, number_text, print_facts, print_json, print_line, print_table
 from rtviewer.dxr.profile import Profile
+from rtviewer.dxr.programs import program_name
 from rtviewer.scene.scene import Scene
 
 MOST_POINTERS = 16
@@ -53,7 +54,7 @@ def _print_scene(scene: Scene, counts: dict[str, Any]) -> None:
             ("instances", f"{counts['instances']:,} ({counts['instances_mirrored']:,} mirrored)"),
             ("bounds", f"{corners[0]}  to  {corners[1]}" if corners else "empty"),
             ("cameras", ", ".join(c.name or str(i) for i, c in enumerate(scene.cameras)) or "none"),
-            ("programs", f"any-hit {scene.any_hit.name}, intersection {scene.intersection.name}"),
+            ("programs", f"any-hit {program_name(scene.any_hit)}, intersection {program_name(scene.intersection)}"),
         ]
     )
 

@@ -13,7 +13,15 @@ import click
 
 from rtviewer.dxr.flags import BuildFlag, RayFlag, parse_flags
 from rtviewer.dxr.profile import Profile, Tier
-from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.programs import (
+    NO_PROGRAMS,
+    USER_PREFIX,
+    AnyHitProgram,
+    IntersectionProgram,
+    ProgramKind,
+    known_names,
+    missing_text,
+)
 from rtviewer.errors import RtviewerError
 
 if TYPE_CHECKING:
@@ -45,7 +53,8 @@ class FlagWord(Parameter):
 
 
 class ProgramName(Parameter):
-    """A built-in program by name in any case, or by number."""
+    """A built-in program by name in any case, or by number; a name as it is where it may be that of a user's program
+    (``with_programs`` judges it)."""
 
     def __init__(self, kind: type[IntEnum]) -> None:
         self.kind = kind
@@ -57,6 +66,9 @@ class ProgramName(Parameter):
             return self.kind[text]
         if text.isdecimal() and int(text) in set(self.kind):
             return self.kind(int(text))
+        own = str(value).strip().removeprefix(USER_PREFIX)
+        if own.isidentifier() and ctx is not None and isinstance(ctx.params.get("programs"), str):
+            return own
         names = ", ".join(f"{p.name.lower()} ({p.value})" for p in self.kind)
         return self.fail(f"{value!r} is no program: use one of {names}", param, ctx)
 
@@ -237,6 +249,25 @@ def build_options(command: Command) -> Command:
     )(command)  # fmt: skip
 
 
+def _program_names(kind: ProgramKind) -> str:
+    return ", ".join(known_names(kind, NO_PROGRAMS))
+
+
+def loaded_programs(file: str | None, given: dict[str, Any]) -> dict[str, Any]:
+    """The table of a file of programs as ``programs``; empty without a file. click.UsageError when a program that was
+    asked for is not in it, ProgramError when it does not load."""
+    if file is None:
+        return {}
+    from rtviewer.session.user_programs import load_programs
+
+    table = load_programs(file)
+    for kind, option in ((ProgramKind.ANY_HIT, "any_hit"), (ProgramKind.INTERSECTION, "intersection")):
+        name = given.get(option)
+        if isinstance(name, str) and table.find(kind, name) is None:
+            raise click.UsageError(missing_text(kind, name, table))
+    return {"programs": table}
+
+
 def ray_options(command: Command) -> Command:
     """What every ray is traced with, passed on as ``ray`` (a dict for ``session.document.scene_rays``)."""
     names = ("ray_flags", "mask", "t_min", "t_max", "any_hit", "intersection",
@@ -244,6 +275,8 @@ def ray_options(command: Command) -> Command:
 
     def with_ray(*args: Any, **kwargs: Any) -> Any:
         given = {name: kwargs.pop(name) for name in names}
+        given |= loaded_programs(kwargs.pop("programs"), given)
+        given["repeat_calls"] = kwargs.pop("repeat_calls")
         return command(*args, ray={name: value for name, value in given.items() if value is not None}, **kwargs)
 
     with_ray.__name__, with_ray.__doc__ = command.__name__, command.__doc__
@@ -260,10 +293,23 @@ def ray_options(command: Command) -> Command:
         ),
         click.option("--t-min", type=Float32(), default=0.0, show_default=True, help="TMin."),
         click.option("--t-max", type=Float32(), default=math.inf, show_default=True, help="TMax."),
-        click.option("--any-hit", type=ProgramName(AnyHitProgram), help="Any-hit program.  [default: the scene's]"),
+        click.option(
+            "--programs", type=click.Path(), is_eager=True, metavar="FILE",
+            help="Run a Python file of your own programs: it is code and runs with your rights.",
+        ),
+        click.option(
+            "--any-hit", type=ProgramName(AnyHitProgram),
+            help=f"Any-hit program: {_program_names(ProgramKind.ANY_HIT)}; or one of --programs.  "
+            "[default: the scene's]",
+        ),
         click.option(
             "--intersection", type=ProgramName(IntersectionProgram),
-            help="Intersection program.  [default: the scene's]",
+            help=f"Intersection program: {_program_names(ProgramKind.INTERSECTION)}; or one of --programs.  "
+            "[default: the scene's]",
+        ),
+        click.option(
+            "--repeat-calls", is_flag=True,
+            help="Call any-hit and intersection programs twice where the rules allow it (AH-7, PROC-8).",
         ),
         click.option("--ray-contribution", type=Number(0, 15), help="RayContributionToHitGroupIndex.  [default: 0]"),
         click.option(

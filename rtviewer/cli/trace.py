@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +69,10 @@ if TYPE_CHECKING:
     help="Palette of numbers: viridis, plasma, magma, inferno, turbo or grey.",
 )
 @click.option("--range", "limits", metavar="LOW,HIGH", help="Values, or percentiles as 1%,99%.  [default: automatic]")
+@click.option(
+    "--closest-hit", default="lambert", show_default=True, metavar="NAME", help="Shading of hits, mode shaded."
+)
+@click.option("--miss", default="sky", show_default=True, metavar="NAME", help="Shading of misses, mode shaded.")
 @click.option("-o", "--output", type=OutputPath(), help="Image to write: .png, float .exr, or .npz as --hits.")
 @click.option("--legend", is_flag=True, help="Draw the legend below a .png.")
 @click.option("--hits", type=OutputPath(".npz"), help="Write hits and counters of every pixel as .npz.")
@@ -77,7 +81,8 @@ if TYPE_CHECKING:
 def command(
     source: str, files: dict[str, Any], sending: dict[str, Any], ray: dict[str, Any], size: tuple[int, int],
     camera: str | None, build_flags: BuildFlag, tlas_build_flags: BuildFlag, mode: str, x_ray: bool, palette: str,
-    limits: str | None, legend: bool, output: Path | None, hits: Path | None, as_json: bool, profile: Profile,
+    limits: str | None, closest_hit: str, miss: str, legend: bool, output: Path | None, hits: Path | None,
+    as_json: bool, profile: Profile,
 ) -> None:  # fmt: skip
     """Trace an image through a scene's camera; print what was hit and what it cost.
 
@@ -92,7 +97,7 @@ def command(
     from rtviewer.session.state import BuildSettings
     from rtviewer.shade.modes import MODES
 
-    settings = image_settings(mode, palette, limits)
+    settings = with_shadings(image_settings(mode, palette, limits), closest_hit, miss)
     if output is not None:
         check_picture_path(output)  # before the work, not after
     with progress_bar() as progress:
@@ -153,6 +158,16 @@ def image_settings(mode: str, palette: str, limits: str | None) -> ImageSettings
     if not low <= high <= top or (kind is RangeKind.PERCENTILE and low < 0):
         raise click.UsageError(f"{limits!r} is no range: the lower end comes first, percentiles are 0% to 100%")
     return ImageSettings(mode, palette, kind, low, high)
+
+
+def with_shadings(settings: ImageSettings, closest_hit: str, miss: str) -> ImageSettings:
+    """The settings with shadings by name; click.UsageError for a name that is not in its table."""
+    from rtviewer.shade.shadings import CLOSEST_HIT, MISS
+
+    for name, table, option in ((closest_hit, CLOSEST_HIT, "--closest-hit"), (miss, MISS, "--miss")):
+        if name not in table:
+            raise click.UsageError(f"{option}: there is no shading {name!r}: use one of {', '.join(table)}")
+    return replace(settings, closest_hit=closest_hit, miss=miss)
 
 
 def trace_summary(buffer: ImageBuffer) -> dict[str, Any]:

@@ -222,6 +222,11 @@ def is_facing_culled(kind: HitKind, instance: InstanceFlag, ray: RayFlag) -> boo
     return bool(ray & RayFlag.CULL_FRONT_FACING_TRIANGLES)
 
 
+def runs_closest_hit(ray: RayFlag, has_shader: bool) -> bool:
+    """ACC-4 and TRAV-2: whether the closest-hit shader of the committed hit runs."""
+    return has_shader and not ray & RayFlag.SKIP_CLOSEST_HIT_SHADER
+
+
 def is_type_skipped(is_triangle: bool, ray: RayFlag) -> bool:
     """CULL-1."""
     return bool(ray & (RayFlag.SKIP_TRIANGLES if is_triangle else RayFlag.SKIP_PROCEDURAL_PRIMITIVES))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rtviewer.dxr.flags import GeometryType
 from rtviewer.dxr.limits import MAX_SHADER_RECORD_STRIDE, SHADER_RECORD_BYTE_ALIGNMENT
-from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.programs import NO_PROGRAMS, AnyHitProgram, IntersectionProgram, ProgramKind, ProgramTable
 from rtviewer.errors import InvalidInputError, violation
 
 AS_GIVEN = -2
@@ -33,18 +33,19 @@ class HitGroupType(IntEnum):
 
 @dataclass(frozen=True)
 class HitGroup:
-    """``any_hit``, ``intersection``: a program, AS_GIVEN, or ABSENT. ``intersection`` is for procedurals only."""
+    """``any_hit``, ``intersection``: a program, AS_GIVEN, ABSENT, or a str that names a program of a user.
+    ``intersection`` is for procedurals only."""
 
     type: HitGroupType
-    any_hit: int | AnyHitProgram = AS_GIVEN
-    intersection: int | IntersectionProgram = ABSENT
+    any_hit: int | AnyHitProgram | str = AS_GIVEN
+    intersection: int | IntersectionProgram | str = ABSENT
     closest_hit: bool = True
     name: str = ""
 
     def __post_init__(self) -> None:
         """ValueError for a program that does not exist, or one that the type cannot have."""
         for value, table in ((self.any_hit, AnyHitProgram), (self.intersection, IntersectionProgram)):
-            if value not in (AS_GIVEN, ABSENT, *map(int, table)):
+            if not isinstance(value, str) and value not in (AS_GIVEN, ABSENT, *map(int, table)):
                 raise ValueError(f"{value} is not a program of {table.__name__}: use AS_GIVEN, ABSENT or a member")
         if self.type is HitGroupType.NULL and (self.any_hit, self.intersection) != (ABSENT, ABSENT):
             raise ValueError("a NULL hit group has no shaders")
@@ -82,8 +83,19 @@ class HitGroupTable:
 
     @property
     def rows(self) -> NDArray[np.int32]:
-        """(records, 4) int32: type, any-hit, intersection, closest-hit."""
-        rows = [(int(r.type), int(r.any_hit), int(r.intersection), int(r.closest_hit)) for r in self.records]
+        """(records, 4) int32: type, any-hit, intersection, closest-hit. See ``rows_with``."""
+        return self.rows_with(NO_PROGRAMS)
+
+    def rows_with(self, programs: ProgramTable) -> NDArray[np.int32]:
+        """``rows`` with a user's programs by their numbers. Raises ProgramError for a name that is not in the table."""
+        any_hit, intersection = ProgramKind.ANY_HIT, ProgramKind.INTERSECTION
+        rows = [
+            (
+                int(r.type), programs.number(any_hit, r.any_hit), programs.number(intersection, r.intersection),
+                int(r.closest_hit),
+            )
+            for r in self.records
+        ]  # fmt: skip
         return np.array(rows, np.int32).reshape(-1, 4)
 
 

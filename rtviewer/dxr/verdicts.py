@@ -26,6 +26,9 @@ class EventKind(IntEnum):
     CANDIDATE = 4
     REPORT = 5
     """An intersection program reported a hit; the verdict says what became of it."""
+    REPEATED = 6
+    """The debug switch offers the candidate again: any-hit or the intersection program is called once more (AH-7,
+    PROC-8). What follows is that second call."""
 
 
 @unique

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
 from rtviewer.dxr.flags import GeometryFlag, InstanceFlag
+from rtviewer.dxr.programs import AnyHitProgram
 from rtviewer.errors import FileFormatError
 from rtviewer.io.gltf_data import GltfData, item, parse_document
 from rtviewer.io.gltf_document import Document, Mesh, Node, Primitive
+from rtviewer.io.gltf_materials import AlphaMaterials
 from rtviewer.io.scene_models import MAX_INSTANCES_IN_A_FILE
 from rtviewer.io.triangle_input import (
     deactivate_partial_nan,
@@ -28,6 +30,7 @@ from rtviewer.io.triangle_input import (
 )
 from rtviewer.scene.camera import Camera, aimed
 from rtviewer.scene.inputs import is_singular
+from rtviewer.scene.material import Material
 from rtviewer.scene.scene import Instance, Scene
 
 DRACO = "KHR_draco_mesh_compression"
@@ -58,14 +61,17 @@ class _Placement:
 def read_gltf(path: Path, data: bytes) -> Scene:
     """Read a .gltf or .glb file: every mesh becomes a structure, nodes of the default scene place them.
 
-    Skins and morph targets are read in their base pose. InstanceID is the node's index. Raises FileFormatError for a
+    Skins and morph targets are read in their base pose. InstanceID is the node's index. A file with alphaMode MASK gets
+    any-hit ALPHA_MASK (``gltf_materials``). Raises FileFormatError for a
     damaged file and for one that needs an extension that is not supported (Draco, meshopt, unknown required ones).
     """
     document, binary = parse_document(path, data)
     _check_extensions(path, document)
     warnings = _unsupported_notes(path, document)
     source = GltfData(path, document, binary)
-    blases = tuple(_blas(source, index, mesh, warnings) for index, mesh in enumerate(document.meshes))
+    alphas = AlphaMaterials(source, warnings)
+    made = [_blas(source, index, mesh, alphas, warnings) for index, mesh in enumerate(document.meshes)]
+    blases, materials = tuple(blas for blas, _ in made), tuple(own for _, own in made)
     instances: list[Instance] = []
     cameras: list[Camera] = []
     for placement in _placements(source, warnings):
@@ -79,8 +85,10 @@ def read_gltf(path: Path, data: bytes) -> Scene:
         name=path.stem,
         blases=blases,
         instances=tuple(instances),
+        any_hit=AnyHitProgram.ALPHA_MASK if alphas.met_mask else AnyHitProgram.ACCEPT,
         warnings=tuple(warnings),
         source=str(path),
+        materials=materials if any(own for geometries in materials for own in geometries) else (),
     )
     if not cameras:
         return scene
@@ -108,18 +116,25 @@ def _unsupported_notes(path: Path, document: Document) -> list[str]:
     return notes
 
 
-def _blas(source: GltfData, index: int, mesh: Mesh, warnings: list[str]) -> BlasInputs:
+def _blas(
+    source: GltfData, index: int, mesh: Mesh, alphas: AlphaMaterials, warnings: list[str]
+) -> tuple[BlasInputs, tuple[Material | None, ...]]:
     place = f"meshes.{index}"
-    geometries = tuple(
-        _geometry(source, f"{place}.primitives.{i}", primitive, warnings) for i, primitive in enumerate(mesh.primitives)
-    )
+    geometries, materials = [], []
+    for i, primitive in enumerate(mesh.primitives):
+        geometry = _geometry(source, f"{place}.primitives.{i}", primitive, warnings)
+        geometries.append(geometry)
+        corners = geometry.indices
+        if corners is None:
+            corners = np.arange(len(geometry.vertices) // 3 * 3, dtype=np.uint32).reshape(-1, 3)
+        materials.append(alphas.of(primitive, f"{place}.primitives.{i}", corners, len(geometry.vertices)))
     sides = [_is_double_sided(source, primitive, place) for primitive in mesh.primitives]
     if any(sides) and not all(sides):
         warnings.append(
             f"{source.path.name}: mesh {index} {mesh.name!r}: only some primitives are doubleSided; culling can "
             f"be switched off for a whole instance only, so it is left on [CULL-3]"
         )
-    return BlasInputs(geometries, name=mesh.name or f"mesh {index}")
+    return BlasInputs(tuple(geometries), name=mesh.name or f"mesh {index}"), tuple(materials)
 
 
 def _is_double_sided(source: GltfData, primitive: Primitive, place: str) -> bool:

@@ -234,6 +234,21 @@ class GltfData:
             self._buffers[index] = data
         return self._buffers[index]
 
+    def view_bytes(self, index: int, place: str) -> bytes:
+        """The bytes of a buffer view, as an image has them."""
+        view = item(self.path, self.document.buffer_views, index, "bufferView", place)
+        data = self._buffer(view, index)
+        if view.byte_offset + view.byte_length > len(data):
+            raise FileFormatError(
+                self.path, "runs past the end of its buffer", field=f"bufferViews.{index}",
+                expected=f"at most {len(data)} bytes", found=view.byte_offset + view.byte_length,
+            )  # fmt: skip
+        return data[view.byte_offset : view.byte_offset + view.byte_length]
+
+    def file_or_data(self, uri: str, field: str) -> bytes:
+        """What a URI names: base64 data in it, or a file beside the document."""
+        return self._data_uri(uri, field) if uri[:5].lower() == "data:" else self._file_beside(uri, field)
+
     def _load_buffer(self, index: int, uri: str | None, length: int) -> bytes:
         field = f"buffers.{index}"
         if uri is None:
@@ -243,7 +258,7 @@ class GltfData:
         elif uri[:5].lower() == "data:":
             data = self._data_uri(uri, field)
         else:
-            return self._buffer_file(uri, field, length)
+            return self._file_beside(uri, field, length)[:length]
         if len(data) < length:
             raise FileFormatError(
                 self.path, "the buffer is cut short", field=field, expected=f"{length} bytes", found=len(data)
@@ -259,16 +274,17 @@ class GltfData:
         except (binascii.Error, ValueError) as error:
             raise FileFormatError(self.path, f"the data URI is not base64: {error}", field=field) from error
 
-    def _buffer_file(self, uri: str, field: str, length: int) -> bytes:
+    def _file_beside(self, uri: str, field: str, minimum: int = 0) -> bytes:
         """A file beside the document. The URI may be percent-encoded or plain; both spellings are tried."""
         if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:", uri) or uri.startswith(("/", "\\")):
             raise FileFormatError(self.path, "only files beside the document are read", field=field, found=uri[:80])
         candidates = [self.path.parent / unquote(uri), self.path.parent / uri]
         file = next((c for c in candidates if _exists(c)), candidates[0])
         try:
-            return read_bytes(file, minimum=length)[:length]
+            return read_bytes(file, minimum=minimum)
         except FileFormatError as error:
-            raise FileFormatError(self.path, f"buffer file: {error}", field=field) from error
+            kind = "buffer" if field.startswith("buffers") else "image"
+            raise FileFormatError(self.path, f"{kind} file: {error}", field=field) from error
 
 
 def _exists(path: Path) -> bool:

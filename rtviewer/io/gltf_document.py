@@ -81,6 +81,9 @@ class Mesh(GltfModel):
 class Material(GltfModel):
     alpha_mode: str = Field("OPAQUE", alias="alphaMode")
     double_sided: bool = Field(False, alias="doubleSided")
+    # What masks are made of is judged in ``gltf_materials``: no mistake there keeps a file from loading.
+    cutoff: Any = Field(None, alias="alphaCutoff")
+    surface: Any = Field(None, alias="pbrMetallicRoughness")
 
 
 class Node(GltfModel):
@@ -121,10 +124,13 @@ class Document(GltfModel):
     buffers: list[Buffer] = []
     buffer_views: list[BufferView] = Field([], alias="bufferViews")
     cameras: list[Camera] = []
+    images: Any = None
     materials: list[Material] = []
     meshes: list[Mesh] = []
     nodes: list[Node] = []
+    samplers: Any = None
     scenes: list[Scene] = []
     scene: Position | None = None
+    textures: Any = None
     extensions_used: list[str] = Field([], alias="extensionsUsed")
     extensions_required: list[str] = Field([], alias="extensionsRequired")

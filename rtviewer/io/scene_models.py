@@ -21,7 +21,7 @@ from rtviewer.dxr.limits import (
     SHADER_RECORD_BYTE_ALIGNMENT,
 )
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
-from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.programs import USER_PREFIX, AnyHitProgram, IntersectionProgram, named_by_user, program_name
 from rtviewer.dxr.rules import check_geometry_flags, check_instance_flags
 from rtviewer.dxr.shader_table import ABSENT, AS_GIVEN, HitGroup, HitGroupTable, HitGroupType
 from rtviewer.io.source_model import RaySourceModel
@@ -68,12 +68,15 @@ def _instance_flags(value: object, info: ValidationInfo) -> InstanceFlag:
     return flags
 
 
-def _program(kind: type[P], value: object) -> P:
+def _program(kind: type[P], value: object) -> P | str:
+    """A built-in program, or the name of a user's from ``user:NAME``."""
     if isinstance(value, kind):
         return value
+    if isinstance(value, str) and (name := named_by_user(value)) is not None:
+        return name
     if isinstance(value, str) and value.upper().replace("-", "_") in kind.__members__:
         return kind[value.upper().replace("-", "_")]
-    raise ValueError(f"not a built-in program; there are {', '.join(kind.__members__)}")
+    raise ValueError(f"not a built-in program; there are {', '.join(kind.__members__)}, or user:NAME")
 
 
 def _in_range(largest: int, rule: str) -> AfterValidator:
@@ -360,8 +363,8 @@ class CameraModel(SceneModel):
         return self
 
 
-AnyHit = Annotated[AnyHitProgram, BeforeValidator(lambda value: _program(AnyHitProgram, value))]
-Intersection = Annotated[IntersectionProgram, BeforeValidator(lambda value: _program(IntersectionProgram, value))]
+AnyHit = Annotated[AnyHitProgram | str, BeforeValidator(lambda value: _program(AnyHitProgram, value))]
+Intersection = Annotated[IntersectionProgram | str, BeforeValidator(lambda value: _program(IntersectionProgram, value))]
 
 
 def _choice(kind: type[P], value: object) -> str:
@@ -369,12 +372,22 @@ def _choice(kind: type[P], value: object) -> str:
     if isinstance(value, str) and value.lower().replace("-", "_") in SPECIAL_PROGRAMS:
         return value.lower().replace("-", "_")
     try:
-        return _program(kind, value).name
+        return program_name(_program(kind, value))
     except ValueError as error:
         raise ValueError(f"{error}, or as_given, or none") from error
 
 
 SPECIAL_PROGRAMS = {"as_given": AS_GIVEN, "none": ABSENT}
+
+
+def _written(kind: type[P], program: int | str) -> str:
+    """A record's program as files have it."""
+    special = {number: name for name, number in SPECIAL_PROGRAMS.items()}
+    if isinstance(program, str):
+        return USER_PREFIX + program
+    return special.get(int(program)) or program_name(kind(program))
+
+
 HIT_GROUP_TYPES = {
     "triangles": HitGroupType.TRIANGLES,
     "procedural": HitGroupType.PROCEDURAL_PRIMITIVE,
@@ -415,8 +428,10 @@ class HitGroupModel(SceneModel):
         intersection = self.intersection or ("as_given" if self.type == "procedural" else "none")
         return HitGroup(
             HIT_GROUP_TYPES[self.type],
-            SPECIAL_PROGRAMS[any_hit] if any_hit in SPECIAL_PROGRAMS else AnyHitProgram[any_hit],
-            SPECIAL_PROGRAMS[intersection] if intersection in SPECIAL_PROGRAMS else IntersectionProgram[intersection],
+            SPECIAL_PROGRAMS[any_hit] if any_hit in SPECIAL_PROGRAMS else _program(AnyHitProgram, any_hit),
+            SPECIAL_PROGRAMS[intersection]
+            if intersection in SPECIAL_PROGRAMS
+            else _program(IntersectionProgram, intersection),
             self.closest_hit if self.closest_hit is not None else self.type != "null",
             self.name,
         )
@@ -425,12 +440,11 @@ class HitGroupModel(SceneModel):
     def of(cls, record: HitGroup) -> HitGroupModel:
         """The record as written to files, nothing left out. Raises pydantic's ValidationError for one that a reader
         would refuse."""
-        special = {number: name for name, number in SPECIAL_PROGRAMS.items()}
         fields = {
             "name": record.name,
             "type": next(name for name, kind in HIT_GROUP_TYPES.items() if kind is record.type),
-            "any_hit": special.get(int(record.any_hit)) or AnyHitProgram(record.any_hit).name,
-            "intersection": special.get(int(record.intersection)) or IntersectionProgram(record.intersection).name,
+            "any_hit": _written(AnyHitProgram, record.any_hit),
+            "intersection": _written(IntersectionProgram, record.intersection),
             "closest_hit": record.closest_hit and record.type is not HitGroupType.NULL,
         }
         return cls.model_validate(fields)
@@ -457,6 +471,9 @@ class SceneFile(SceneModel):
     any_hit: AnyHit = Field(AnyHitProgram.ACCEPT, description="any-hit program of the scene, by name")
     intersection: Intersection = Field(
         IntersectionProgram.SPHERE, description="intersection program of procedural geometry, by name"
+    )
+    programs: str = Field(
+        "", description="file of a user's programs that the scene means by `user:NAME`; never loaded unasked"
     )
     blas: list[BlasModel] = Field([], description="bottom-level structures")
     instance: list[InstanceModel] = Field([], description="placements, in order")

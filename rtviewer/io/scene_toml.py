@@ -25,7 +25,7 @@ from rtviewer.io.stl import read_stl
 from rtviewer.io.triangle_input import deactivate_partial_nan, float32_positions
 from rtviewer.scene import generators
 from rtviewer.scene.camera import Camera
-from rtviewer.scene.hit_groups import hit_group_warnings
+from rtviewer.scene.hit_groups import hit_group_warnings, program_warnings
 from rtviewer.scene.inputs import is_singular
 from rtviewer.scene.mesh import Mesh
 from rtviewer.scene.scene import Instance, Scene
@@ -62,10 +62,14 @@ def read_scene_toml(path: Path, data: bytes, profile: Profile = DEFAULT_PROFILE)
         Camera(c.position, c.look_at, c.up, c.vertical_fov, c.orthographic_height, c.name) for c in file.camera
     )
     table = models.hit_group_table(file.hit_group, file.hit_group_stride) if file.hit_group else None
-    scene = Scene(name, blases, instances, cameras, file.any_hit, file.intersection, source=str(path), hit_groups=table)
+    scene = Scene(
+        name, blases, instances, cameras, file.any_hit, file.intersection, source=str(path), hit_groups=table,
+        program_file=file.programs,
+    )  # fmt: skip
     if file.ray_source is not None:
         scene = replace(scene, ray_source=file.ray_source.settings())
     warnings += [f"{path.name}: {text}" for text in hit_group_warnings(scene)]
+    warnings += [f"{path.name}: {text}" for text in program_warnings(scene)]
     return replace(scene, warnings=tuple(warnings))
 
 

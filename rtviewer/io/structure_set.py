@@ -20,7 +20,14 @@ from rtviewer.accel.structure import Structure
 from rtviewer.dxr.flags import BuildFlag
 from rtviewer.dxr.layouts import SERIALIZED_HEADER1
 from rtviewer.dxr.limits import ACCELERATION_STRUCTURE_BYTE_ALIGNMENT, SHADER_RECORD_BYTE_ALIGNMENT
-from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.programs import (
+    AnyHitChoice,
+    AnyHitProgram,
+    IntersectionChoice,
+    IntersectionProgram,
+    named_by_user,
+    program_name,
+)
 from rtviewer.dxr.shader_table import HitGroupTable
 from rtviewer.errors import FileFormatError, RtviewerError
 from rtviewer.io.blob_file import BLOB_SUFFIX
@@ -52,8 +59,8 @@ class StructureSet:
     instance_names: tuple[str, ...] = ()
     geometry_names: tuple[tuple[str, ...], ...] = ()
     cameras: tuple[Camera, ...] = ()
-    any_hit: AnyHitProgram = AnyHitProgram.ACCEPT
-    intersection: IntersectionProgram = IntersectionProgram.SPHERE
+    any_hit: AnyHitChoice = AnyHitProgram.ACCEPT
+    intersection: IntersectionChoice = IntersectionProgram.SPHERE
     blas_flags: BuildFlag = BuildFlag.NONE
     tlas_flags: BuildFlag = BuildFlag.NONE
     warnings: tuple[str, ...] = ()
@@ -136,7 +143,7 @@ class Manifest(_Strict):
 
 
 def _member(kind: type[AnyHitProgram] | type[IntersectionProgram], name: str) -> str:
-    if name not in kind.__members__:
+    if named_by_user(name) is None and name not in kind.__members__:
         raise ValueError(f"there is no program {name!r}: use one of {', '.join(kind.__members__)}")
     return name
 
@@ -189,8 +196,8 @@ def _manifest(content: StructureSet) -> Manifest:
             )
             for c in content.cameras
         ],
-        any_hit=content.any_hit.name,
-        intersection=content.intersection.name,
+        any_hit=program_name(content.any_hit),
+        intersection=program_name(content.intersection),
         build=BuildEntry(blas_flags=int(content.blas_flags), tlas_flags=int(content.tlas_flags)),
         hit_groups=None if hit_groups is None else [HitGroupModel.of(record) for record in hit_groups.records],
         hit_group_stride=SHADER_RECORD_BYTE_ALIGNMENT if hit_groups is None else hit_groups.stride,
@@ -284,8 +291,8 @@ def set_from(path: Path, manifest: Manifest, read: Callable[[StructureEntry], by
         tuple(
             Camera(c.position, c.look_at, c.up, c.vertical_fov, c.orthographic_height, c.name) for c in manifest.cameras
         ),
-        AnyHitProgram[manifest.any_hit],
-        IntersectionProgram[manifest.intersection],
+        named_by_user(manifest.any_hit) or AnyHitProgram[manifest.any_hit],
+        named_by_user(manifest.intersection) or IntersectionProgram[manifest.intersection],
         BuildFlag(manifest.build.blas_flags),
         BuildFlag(manifest.build.tlas_flags),
         hit_groups=None

@@ -1,8 +1,10 @@
 """Ways to cut a range of references in two, and the exact cut into eight.
 
-Binned surface area heuristic (Wald 2007) for the default; a full sweep over small ranges on top of it for
-PREFER_FAST_TRACE; the highest differing bit of Morton codes (Lauterbach et al. 2009) for PREFER_FAST_BUILD. Cost counts
-packs, not primitives, because a pack is tested in one step.
+Binned surface area heuristic (``binning``) for the default; a full sweep over small ranges on top of it for
+PREFER_FAST_TRACE; Morton order (``morton``) for PREFER_FAST_BUILD.
+
+Everything is at addresses: ``references`` the array of references, ``keys`` sorted Morton keys (or 0), ``scratch`` room
+for as many references as the range has, ``workspace`` WORKSPACE_BYTES. Ranges count references from ``references``.
 """
 
 from __future__ import annotations
@@ -10,210 +12,172 @@ from __future__ import annotations
 import numpy as np
 
 from rtviewer.kernels import jit
-from rtviewer.kernels.exact_cost import WIDTH
-from rtviewer.kernels.references import (
-    centroid,
-    clear_box,
-    grow_by_box,
-    grow_by_reference,
-    half_area,
-    swap,
-)
+from rtviewer.kernels.binning import BINS, BINS_BYTES, COST_BYTES, best_plane, fill_bins, move_rows, partition
+from rtviewer.kernels.exact_cost import WIDTH, pack_count
+from rtviewer.kernels.memory import load_f32, load_i64, store_f32, store_i64
+from rtviewer.kernels.morton import split_morton
+from rtviewer.kernels.references import FRAME_BYTES, REFERENCE_BYTES, copy_row, measure
 
 BINNED = 0
 MORTON = 1
 SWEEP = 2
 
-BINS = 32
 SWEEP_LIMIT = 64
 """Ranges up to this many references are swept."""
 
-
-@jit
-def bin_of(value, low, scale, bins):
-    return min(max(np.int64((value - low) * scale), 0), bins - 1)
-
-
-@jit
-def best_split(bounds, first, last, pack_width, bin_boxes, bin_counts, right_costs):
-    """(axis, bin, low, scale, bins): the cheapest plane; axis -1 when all centroids coincide."""
-    bins = min(BINS, 4 + (last - first) // 16)
-    low = np.empty(3, np.float64)
-    scale = np.zeros(3, np.float64)
-    box = np.empty(6, np.float64)
-    for axis in range(3):
-        smallest, largest = np.inf, -np.inf
-        for reference in range(first, last):
-            c = centroid(bounds, reference, axis)
-            smallest, largest = min(smallest, c), max(largest, c)
-        low[axis] = smallest
-        if largest > smallest:
-            scale[axis] = bins / (largest - smallest)
-            if not (scale[axis] < np.inf):
-                scale[axis] = 0.0
-        for b in range(bins):
-            clear_box(bin_boxes[axis, b])
-            bin_counts[axis, b] = 0
-    for reference in range(first, last):
-        for axis in range(3):
-            if scale[axis] > 0.0:
-                b = bin_of(centroid(bounds, reference, axis), low[axis], scale[axis], bins)
-                grow_by_reference(bin_boxes[axis, b], bounds, reference)
-                bin_counts[axis, b] += 1
-    best_axis, best_bin, best_cost = -1, 0, np.inf
-    for axis in range(3):
-        if scale[axis] == 0.0:
-            continue
-        clear_box(box)
-        number = 0
-        for b in range(bins - 1, 0, -1):
-            grow_by_box(box, bin_boxes[axis, b])
-            number += bin_counts[axis, b]
-            right_costs[b] = half_area(box) * ((number + pack_width - 1) // pack_width)
-        clear_box(box)
-        number = 0
-        for b in range(1, bins):
-            grow_by_box(box, bin_boxes[axis, b - 1])
-            number += bin_counts[axis, b - 1]
-            cost = half_area(box) * ((number + pack_width - 1) // pack_width) + right_costs[b]
-            if 0 < number < last - first and cost < best_cost:
-                best_axis, best_bin, best_cost = axis, b, cost
-    if best_axis < 0:
-        return -1, 0, 0.0, 0.0, bins
-    return best_axis, best_bin, low[best_axis], scale[best_axis], bins
+BINS_AT = 0
+COSTS_AT = BINS_AT + BINS_BYTES
+HALVES_AT = COSTS_AT + COST_BYTES * max(BINS, SWEEP_LIMIT)
+ORDER_AT = HALVES_AT + 2 * FRAME_BYTES
+FRAMES_AT = ORDER_AT + 8 * SWEEP_LIMIT
+PARTS_AT = FRAMES_AT + WIDTH * FRAME_BYTES
+EDGES_AT = PARTS_AT + 24 * WIDTH
+WORKSPACE_BYTES = EDGES_AT + 8 * (WIDTH + 1) + 56
+"""Frames of a node's parts, and for each part three int64: first, end, and a float64 of how much it deserves a cut."""
 
 
 @jit
-def split_binned(bounds, ids, first, last, pack_width, bin_boxes, bin_counts, right_costs):
-    """Partition a range in place; returns the first reference of the right part, strictly inside the range."""
-    axis, plane, low, scale, bins = best_split(bounds, first, last, pack_width, bin_boxes, bin_counts, right_costs)
-    if axis < 0:
-        return (first + last) >> 1
-    left, right = first, last - 1
-    while True:
-        while left <= right and bin_of(centroid(bounds, left, axis), low, scale, bins) < plane:
-            left += 1
-        while left <= right and bin_of(centroid(bounds, right, axis), low, scale, bins) >= plane:
-            right -= 1
-        if left >= right:
-            break
-        swap(bounds, ids, left, right)
-        left += 1
-        right -= 1
-    return left
+def bins_for(count):
+    bins = 4 + count // 16
+    return bins if bins < BINS else BINS
 
 
 @jit
-def split_sweep(bounds, ids, first, last, pack_width, right_costs):
+def split_binned(references, scratch, first, end, pack_shift, frame, workspace):
+    """Cut a range at the cheapest plane; returns the first reference of the right part, strictly inside the range.
+
+    The frames of both parts go to HALVES_AT of the workspace.
+    """
+    at, stop = references + REFERENCE_BYTES * first, references + REFERENCE_BYTES * end
+    bins, halves = bins_for(end - first), workspace + HALVES_AT
+    fill_bins(at, stop, frame, bins, workspace + BINS_AT)
+    plane = best_plane(workspace + BINS_AT, bins, end - first, pack_shift, workspace + COSTS_AT, halves)
+    if plane < 0:
+        return split_in_the_middle(references, first, end, workspace)
+    middle = partition(at, stop, frame, bins, plane >> 32, plane & 0xFFFFFFFF, at, scratch, halves)
+    move_rows(scratch, scratch + (stop - middle), middle)
+    return first + (middle - at) // REFERENCE_BYTES
+
+
+@jit
+def split_in_the_middle(references, first, end, workspace):
+    """Halve a range whose centres coincide."""
+    middle = (first + end) >> 1
+    measure_halves(references, first, middle, end, workspace)
+    return middle
+
+
+@jit
+def measure_halves(references, first, middle, end, workspace):
+    place = references + REFERENCE_BYTES * middle
+    measure(references + REFERENCE_BYTES * first, place, workspace + HALVES_AT)
+    measure(place, references + REFERENCE_BYTES * end, workspace + HALVES_AT + FRAME_BYTES)
+
+
+@jit
+def centroid(references, reference, axis):
+    """Twice the centre of a reference's box."""
+    at = references + REFERENCE_BYTES * reference + 4 * axis
+    return load_f32(at + 16) - load_f32(at)
+
+
+@jit
+def grown_area(box, references, reference):
+    """Half the surface of a box (six float32 at an address, minima negated) after it grew by a reference."""
+    at = references + REFERENCE_BYTES * reference
+    for k in range(3):
+        if load_f32(at + 4 * k) > load_f32(box + 4 * k):
+            store_f32(box + 4 * k, load_f32(at + 4 * k))
+        if load_f32(at + 16 + 4 * k) > load_f32(box + 12 + 4 * k):
+            store_f32(box + 12 + 4 * k, load_f32(at + 16 + 4 * k))
+    x = load_f32(box) + load_f32(box + 12)
+    y = load_f32(box + 4) + load_f32(box + 16)
+    z = load_f32(box + 8) + load_f32(box + 20)
+    return x * y + y * z + z * x
+
+
+@jit
+def clear(box):
+    for k in range(6):
+        store_f32(box + 4 * k, np.float32(-np.inf))
+
+
+@jit
+def split_sweep(references, first, end, pack_shift, workspace):
     """The cheapest of all planes between centroids, on each axis; returns the first reference of the right part."""
-    count = last - first
-    order = np.empty(count, np.int64)
-    box = np.empty(6, np.float64)
-    best_axis, best_position, best_cost = -1, 0, np.inf
+    count = end - first
+    order, costs, box = workspace + ORDER_AT, workspace + COSTS_AT, workspace + HALVES_AT
+    best_axis, best_position, best_cost = np.int64(-1), np.int64(0), np.float32(np.inf)
     for axis in range(3):
         for k in range(count):
-            reference = first + k
-            value = centroid(bounds, reference, axis)
+            value = centroid(references, first + k, axis)
             at = k
-            while at > 0 and centroid(bounds, order[at - 1], axis) > value:
-                order[at] = order[at - 1]
+            while at > 0 and centroid(references, load_i64(order + 8 * at - 8), axis) > value:
+                store_i64(order + 8 * at, load_i64(order + 8 * at - 8))
                 at -= 1
-            order[at] = reference
-        clear_box(box)
+            store_i64(order + 8 * at, first + k)
+        clear(box)
         for k in range(count - 1, 0, -1):
-            grow_by_reference(box, bounds, order[k])
-            right_costs[k] = half_area(box) * ((count - k + pack_width - 1) // pack_width)
-        clear_box(box)
+            area = grown_area(box, references, load_i64(order + 8 * k))
+            store_f32(costs + 4 * k, area * np.float32(pack_count(count - k, pack_shift)))
+        clear(box)
         for k in range(1, count):
-            grow_by_reference(box, bounds, order[k - 1])
-            cost = half_area(box) * ((k + pack_width - 1) // pack_width) + right_costs[k]
+            area = grown_area(box, references, load_i64(order + 8 * k - 8))
+            cost = area * np.float32(pack_count(k, pack_shift)) + load_f32(costs + 4 * k)
             if cost < best_cost:
                 best_axis, best_position, best_cost = axis, k, cost
     if best_axis < 0:
-        return (first + last) >> 1
-    select(bounds, ids, first, last, first + best_position, best_axis)
-    return first + best_position
+        return split_in_the_middle(references, first, end, workspace)
+    middle = first + best_position
+    select(references, first, end, middle, best_axis, workspace + HALVES_AT)
+    measure_halves(references, first, middle, end, workspace)
+    return middle
 
 
 @jit
-def split_morton(keys, first, last):
-    """Where the highest bit that differs in a sorted range of codes turns; the middle when none does."""
-    differing = keys[first] ^ keys[last - 1]
-    if differing == np.uint64(0):
-        return (first + last) >> 1
-    bit = np.uint64(1)
-    while differing > np.uint64(1):
-        differing >>= np.uint64(1)
-        bit <<= np.uint64(1)
-    low, high = first, last - 1  # the bit is clear at low, set at high
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if keys[middle] & bit:
-            high = middle
-        else:
-            low = middle
-    return high
+def split(references, scratch, keys, method, first, end, pack_shift, frame, workspace):
+    """Cut a range in two by ``method``; returns the first reference of the right part, strictly inside the range.
 
-
-@jit
-def split(bounds, ids, keys, method, first, last, pack_width, bin_boxes, bin_counts, right_costs):
-    """Cut a range in two by ``method``; returns the first reference of the right part, strictly inside the range."""
+    ``frame`` bounds the range. Frames of the halves go to HALVES_AT, but for MORTON, where boxes are not known.
+    """
     if method == MORTON:
-        return split_morton(keys, first, last)
-    if method == SWEEP and last - first <= SWEEP_LIMIT:
-        return split_sweep(bounds, ids, first, last, pack_width, right_costs)
-    return split_binned(bounds, ids, first, last, pack_width, bin_boxes, bin_counts, right_costs)
+        return split_morton(keys, first, end)
+    if method == SWEEP and end - first <= SWEEP_LIMIT:
+        return split_sweep(references, first, end, pack_shift, workspace)
+    return split_binned(references, scratch, first, end, pack_shift, frame, workspace)
 
 
 @jit
-def spread_bits(value):
-    """The low 21 bits of a uint64, two zeros between each."""
-    value &= np.uint64(0x1FFFFF)
-    value = (value | value << np.uint64(32)) & np.uint64(0x1F00000000FFFF)
-    value = (value | value << np.uint64(16)) & np.uint64(0x1F0000FF0000FF)
-    value = (value | value << np.uint64(8)) & np.uint64(0x100F00F00F00F00F)
-    value = (value | value << np.uint64(4)) & np.uint64(0x10C30C30C30C30C3)
-    return (value | value << np.uint64(2)) & np.uint64(0x1249249249249249)
+def swap(references, a, b, spare):
+    """Exchange two references; ``spare``: address of 32 bytes."""
+    a, b = references + REFERENCE_BYTES * a, references + REFERENCE_BYTES * b
+    copy_row(a, spare)
+    copy_row(b, a)
+    copy_row(spare, b)
 
 
 @jit
-def morton_codes(bounds, keys):
-    """``keys`` (n,) uint64: 63-bit Morton codes of the centroids within their common box."""
-    low, high = np.full(3, np.inf), np.full(3, -np.inf)
-    for reference in range(len(bounds)):
-        for axis in range(3):
-            value = centroid(bounds, reference, axis)
-            low[axis], high[axis] = min(low[axis], value), max(high[axis], value)
-    for reference in range(len(bounds)):
-        code = np.uint64(0)
-        for axis in range(3):
-            extent = high[axis] - low[axis]
-            place = (centroid(bounds, reference, axis) - low[axis]) / extent if extent > 0.0 else 0.0
-            code |= spread_bits(np.uint64(min(place * 2097152.0, 2097151.0))) << np.uint64(axis)
-        keys[reference] = code
-
-
-@jit
-def select(bounds, ids, first, last, position, axis):
+def select(references, first, end, position, axis, spare):
     """Reorder a range so that centroids before ``position`` are not larger than those from it on (quickselect)."""
-    while last - first > 1:
-        a, b = centroid(bounds, first, axis), centroid(bounds, last - 1, axis)
-        c = centroid(bounds, (first + last) >> 1, axis)
-        pivot = max(min(a, b), min(max(a, b), c))
-        below, at, above = first, first, last
+    while end - first > 1:
+        a, b = centroid(references, first, axis), centroid(references, end - 1, axis)
+        c = centroid(references, (first + end) >> 1, axis)
+        low, high = (a, b) if a < b else (b, a)
+        pivot = low if c < low else (high if c > high else c)
+        below, at, above = first, first, end
         while at < above:
-            value = centroid(bounds, at, axis)
+            value = centroid(references, at, axis)
             if value < pivot:
-                swap(bounds, ids, below, at)
+                swap(references, below, at, spare)
                 below += 1
                 at += 1
             elif value > pivot:
                 above -= 1
-                swap(bounds, ids, at, above)
+                swap(references, at, above, spare)
             else:
                 at += 1
         if position < below:
-            last = below
+            end = below
         elif position >= above:
             first = above
         else:
@@ -221,39 +185,46 @@ def select(bounds, ids, first, last, position, axis):
 
 
 @jit
-def largest_axis(bounds, first, last):
-    """The axis along which the centroids of a range spread most."""
-    best, spread = 0, -1.0
+def largest_axis(references, first, end, spare):
+    """The axis along which the centroids of a range spread most; ``spare``: address of a frame."""
+    measure(references + REFERENCE_BYTES * first, references + REFERENCE_BYTES * end, spare)
+    best, spread = np.int64(0), np.float32(-1.0)
     for axis in range(3):
-        low, high = np.inf, -np.inf
-        for reference in range(first, last):
-            value = centroid(bounds, reference, axis)
-            low, high = min(low, value), max(high, value)
-        if high - low > spread:
-            best, spread = axis, high - low
+        extent = load_f32(spare + 32 + 4 * axis) + load_f32(spare + 48 + 4 * axis)
+        if extent > spread:
+            best, spread = axis, extent
     return best
 
 
 @jit
-def cut_exactly(bounds, ids, method, first, last, pack_width, parts):
+def cut_exactly(references, method, first, end, pack_shift, workspace):
     """Cut a range into up to eight parts of nearly equal numbers of whole packs, by medians; returns how many.
 
-    References in Morton order are neighbours already and stay as they are.
+    References in Morton order are neighbours already and stay as they are. Ranges and frames of the parts go to the
+    workspace.
     """
-    packs = (last - first + pack_width - 1) // pack_width
-    edges = np.empty(WIDTH + 1, np.int64)
+    packs, edges = pack_count(end - first, pack_shift), workspace + EDGES_AT
     for k in range(WIDTH + 1):
-        edges[k] = min(first + (k * (packs // WIDTH) + min(k, packs % WIDTH)) * pack_width, last)
+        rest = packs % WIDTH
+        edge = first + ((k * (packs // WIDTH) + (k if k < rest else rest)) << pack_shift)
+        store_i64(edges + 8 * k, edge if edge < end else end)
     step = WIDTH
     while step > 1:
         for k in range(0, WIDTH, step):
-            begin, middle, end = edges[k], edges[k + step // 2], edges[k + step]
-            if begin < middle < end and method != MORTON:
-                select(bounds, ids, begin, end, middle, largest_axis(bounds, begin, end))
+            begin, middle = load_i64(edges + 8 * k), load_i64(edges + 8 * k + 4 * step)
+            stop = load_i64(edges + 8 * k + 8 * step)
+            if begin < middle < stop and method != MORTON:
+                axis = largest_axis(references, begin, stop, workspace + HALVES_AT)
+                select(references, begin, stop, middle, axis, workspace + HALVES_AT)
         step //= 2
     number = 0
     for k in range(WIDTH):
-        if edges[k + 1] > edges[k]:
-            parts[number, 0], parts[number, 1] = edges[k], edges[k + 1]
+        begin, stop = load_i64(edges + 8 * k), load_i64(edges + 8 * k + 8)
+        if stop > begin:
+            store_i64(workspace + PARTS_AT + 24 * number, begin)
+            store_i64(workspace + PARTS_AT + 24 * number + 8, stop)
+            if method != MORTON:
+                frame = workspace + FRAMES_AT + FRAME_BYTES * number
+                measure(references + REFERENCE_BYTES * begin, references + REFERENCE_BYTES * stop, frame)
             number += 1
     return number

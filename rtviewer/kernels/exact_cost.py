@@ -2,11 +2,16 @@
 
 Exactly cut, a range becomes eight parts of nearly equal numbers of whole packs, all the way down, so that only one pack
 of the whole range is not full. The bytes then depend on the number of references alone.
+
+Packs have 1 << ``pack_shift`` lanes. ``table`` is the address of what ``fill_table`` made, for as many packs as asked.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from rtviewer.kernels import jit
+from rtviewer.kernels.memory import load_i32, store_i32
 
 WIDTH = 8
 NODE_BYTES = 256
@@ -15,68 +20,44 @@ MOST_ELEMENTS = 4
 
 
 @jit
-def exact_nodes(packs, most):
-    """Nodes below and including a range of ``packs`` packs that is cut exactly; a leaf holds up to ``most`` packs.
+def fill_table(table, count):
+    """``count`` int32 at ``table``: entry p is the number of nodes below and including a range of p packs that is cut
+    exactly; a leaf holds up to four.
 
-    n(p) = 0 for p <= most, else 1 + r n(q + 1) + (8 - r) n(q) with q, r = divmod(p, 8): from the smallest q upward, the
-    pair n(q), n(q + 1) is all that the next needs.
+    n(p) = 0 for p <= 4, else 1 + r n(q + 1) + (8 - r) n(q) with q, r = divmod(p, 8).
     """
-    levels = 0
-    q = packs
-    while q > most:
-        q //= WIDTH
-        levels += 1
-    here, next_one = 0, 0 if q + 1 <= most else 1
-    for level in range(levels - 1, -1, -1):
-        p = packs // WIDTH**level
-        here, next_one = exact_step(p, most, here, next_one), exact_step_above(p, most, here, next_one)
-    return here
+    for p in range(count):
+        nodes = 0
+        if p > MOST_ELEMENTS:
+            q, r = p // WIDTH, p % WIDTH
+            nodes = 1 + (WIDTH - r) * np.int64(load_i32(table + 4 * q))
+            if r > 0:
+                nodes += r * np.int64(load_i32(table + 4 * q + 4))
+        store_i32(table + 4 * p, nodes)
 
 
 @jit
-def exact_step(p, most, below, below_next):
-    if p <= most:
-        return 0
-    return 1 + (p % WIDTH) * below_next + (WIDTH - p % WIDTH) * below
+def pack_count(count, pack_shift):
+    return (count + (1 << pack_shift) - 1) >> pack_shift
 
 
 @jit
-def exact_step_above(p, most, below, below_next):
-    """n(p + 1) from the pair of p // 8."""
-    if p + 1 <= most:
-        return 0
-    remainder = (p + 1) % WIDTH
-    if remainder == 0:
-        return 1 + WIDTH * below_next
-    return 1 + remainder * below_next + (WIDTH - remainder) * below
-
-
-@jit
-def exact_cost(count, pack_width, element_size):
+def exact_cost(count, pack_shift, element_size, table):
     """Bytes of nodes and leaf elements of a range that is cut exactly."""
-    packs = (count + pack_width - 1) // pack_width
-    return packs * element_size + exact_nodes(packs, MOST_ELEMENTS) * NODE_BYTES
+    packs = pack_count(count, pack_shift)
+    return packs * element_size + np.int64(load_i32(table + 4 * packs)) * NODE_BYTES
 
 
 @jit
-def node_cost(count, pack_width, element_size):
+def node_cost(count, pack_shift, element_size, table):
     """As ``exact_cost``, for a range that becomes a node even if it fits into a leaf."""
-    packs = (count + pack_width - 1) // pack_width
-    extra = NODE_BYTES if packs <= MOST_ELEMENTS else 0
-    return exact_cost(count, pack_width, element_size) + extra
+    extra = NODE_BYTES if pack_count(count, pack_shift) <= MOST_ELEMENTS else 0
+    return exact_cost(count, pack_shift, element_size, table) + extra
 
 
 @jit
-def part_cost(count, leaf_size, pack_width, element_size):
+def part_cost(count, leaf_size, pack_shift, element_size, table):
     """The least that a part of a node is sure to take: as a leaf, or cut exactly."""
     if count <= leaf_size:
-        return ((count + pack_width - 1) // pack_width) * element_size
-    return exact_cost(count, pack_width, element_size)
-
-
-@jit
-def parts_cost(parts, number, leaf_size, pack_width, element_size):
-    total = NODE_BYTES
-    for k in range(number):
-        total += part_cost(parts[k, 1] - parts[k, 0], leaf_size, pack_width, element_size)
-    return total
+        return pack_count(count, pack_shift) * element_size
+    return exact_cost(count, pack_shift, element_size, table)

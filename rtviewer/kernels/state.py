@@ -5,7 +5,7 @@ Blocks instead of arrays, because inner kernels take addresses (see ``memory``).
 
 from __future__ import annotations
 
-# The world: 88 bytes.
+# The world: 128 bytes.
 WORLD_NODES = 0
 WORLD_LEAVES = 8
 WORLD_DESCS = 16
@@ -27,7 +27,16 @@ WORLD_CONDITION = 76
 WORLD_ONLY_LEAF = 80
 """Address of the leaf of the only instance, when its box in the top level cannot keep a ray out that could hit it; else
 0."""
-WORLD_SIZE = 88
+WORLD_MATERIALS = 88
+"""Address of one int64 per BLAS row: address of its material rows (``materials``), 0 for none. 0: there are none."""
+WORLD_PROGRAMS = 96
+"""Address of (programs,) int64: addresses of a user's programs."""
+WORLD_PROGRAM_COUNT = 104
+WORLD_REPORT = 112
+"""Address of the function that a user's intersection programs report hits to."""
+WORLD_REPEAT = 120
+"""1: any-hit and intersection calls are repeated where the rules allow it (AH-7, PROC-8)."""
+WORLD_SIZE = 128
 
 # A BLAS row: 88 bytes.
 BLAS_NODES = 0
@@ -99,18 +108,12 @@ QUERY_DECISIONS = 776
 QUERY_DECIDED = 784
 """How many there are; the next candidate ends the walk and is returned."""
 QUERY_NEXT = 792
-# The walk of a bottom level, where it stands when it stops at a pack:
+# The walk of a bottom level:
 BLAS = 800
 """Address of its row."""
 OCTANT = 808
 KZ = 816
-STACK_BASE = 824
-"""Where its part of the stack begins; the next is where it ends."""
-STACK_SIZE = 832
-PACK_NEXT = 840
-"""The pack of the leaf to test next, and the one after the leaf's last."""
-PACK_END = 848
-PACK_FOUND = 856
+PACK_FOUND = 824
 """Address of the pack whose lanes were returned."""
 # The stack, as arrays: a walk in a bottom level stands above the top level's entries. Addresses of:
 STACK_REFERENCES = 864
@@ -121,7 +124,11 @@ STACK_EXITS = 880
 """float32; this and the next only where something is counted or logged."""
 STACK_PLACES = 888
 """int64: parent node * 8 + lane, -1 for a root."""
-WALK_SIZE = 896
+REPORTS = 896
+"""What a built-in intersection program reports (``intersections``): 64 bytes."""
+CANDIDATE_BLOCK = 960
+"""The block of the candidate that a user's program is called for (``candidate_block``): 296 bytes."""
+WALK_SIZE = 1256
 STACK_SLACK = 8
 """Entries past the end that a step may overwrite."""
 
@@ -167,8 +174,15 @@ X_RAY = 1 << 31
 
 FAULT_OUTSIDE_TABLE = 1
 FAULT_WRONG_TYPE = 2
+FAULT_UNKNOWN_ACTION = 3
+"""A user's any-hit program returned something else than an action; likewise the next two."""
+FAULT_HIT_KIND = 4
+FAULT_RAISED = 5
+FAULT_NO_PROGRAM = 6
 FAULT_BITS = 8
-"""The record's index is shifted by this."""
+"""The record's index is shifted by this; of a program's fault, its place in the table of programs."""
+FAULT_VALUE_BITS = 24
+"""The value that a program returned or reported is shifted by this."""
 
 # A slab (``ray_box``): rows of 12 bytes with a value for each axis: float32 origin and reciprocal for the planes met
 # first, for those met last; int32 offset in a node of the planes met first.

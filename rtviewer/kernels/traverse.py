@@ -3,7 +3,8 @@
 ``counters`` and ``log`` are addresses or None; numba compiles one specialisation for each combination that is used, and
 what serves a None is not there. So the log cannot tell another story than the image.
 
-Enumeration (TRAV-1, TRAV-7): depth first, children in the order that their node keeps for the ray's octant, boxes cut
+Enumeration (TRAV-1, TRAV-7): depth first, children in the order that their node keeps for the ray's octant, or as
+stored where the first hit ends the search, boxes cut
 off only when they begin beyond the current end, so that candidates tying with the committed hit are still offered and
 DET-5 can choose.
 
@@ -17,14 +18,6 @@ import numpy as np
 
 from rtviewer.kernels import inline_jit, jit
 from rtviewer.kernels.batch import are_arguments_alike, begin_ray, finish_ray, set_arguments
-from rtviewer.kernels.candidates import (
-    axis_offset,
-    fill_pack,
-    test_box_leaf,
-    test_met_triangles,
-    test_triangle_leaf,
-    used_lanes,
-)
 from rtviewer.kernels.constants import (
     COUNT_BLAS_NODES_VISITED,
     COUNT_BOX_HITS,
@@ -48,6 +41,7 @@ from rtviewer.kernels.constants import (
     OPACITY_CULLED_NON_OPAQUE,
     OPACITY_CULLED_OPAQUE,
     PACK_IDS,
+    RAY_ACCEPT_FIRST_HIT,
     TRIANGLE_PACK_SIZE,
     VERDICT_BOX_BEYOND_CURRENT_END,
     VERDICT_BOX_MISSED,
@@ -65,6 +59,7 @@ from rtviewer.kernels.constants import (
 from rtviewer.kernels.culling import effective_opacity, is_mask_excluded, is_type_skipped
 from rtviewer.kernels.events import INSTANCE_REASON_OF, add_event, count, count_most, count_reason
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, noinline, store_f32, store_i32, store_i64
+from rtviewer.kernels.procedurals import test_box_leaf
 from rtviewer.kernels.ray_box import WIDEN
 from rtviewer.kernels.ray_setup import is_usual, octant_of, set_shear, set_slab
 from rtviewer.kernels.state import (
@@ -124,8 +119,9 @@ from rtviewer.kernels.state import (
     WORLD_ONLY_LEAF,
     WORLD_REACH,
 )
+from rtviewer.kernels.triangles import axis_offset, fill_pack, test_met_triangles, test_triangle_leaf, used_lanes
 from rtviewer.kernels.vector import boxes, triangles, visit
-from rtviewer.kernels.vector_portable import NONE
+from rtviewer.kernels.vector_portable import NONE, UNORDERED
 
 
 @jit
@@ -174,6 +170,14 @@ def trace_into_only(world, batch, walk, first, last):
 
 
 @inline_jit
+def order_of(walk, ray):
+    """The octant whose order of children a ray takes; any order will do where the first hit ends the search."""
+    if load_i64(walk + RAY_FLAGS) & RAY_ACCEPT_FIRST_HIT:
+        return np.int64(UNORDERED)
+    return octant_of(walk + ray)
+
+
+@inline_jit
 def push_root(walk, size, counters, log):
     """Stack the root of a level; returns the stack's new size."""
     store_i32(load_i64(walk + STACK_REFERENCES) + 4 * size, np.int32(0))
@@ -207,7 +211,7 @@ def walk_top(world, walk, counters, log):
     # The object ray is off by some roundings of world coordinates, times what the transforms make of them.
     reach = (load_f32(world + WORLD_REACH) + reach) * load_f32(world + WORLD_CONDITION)
     set_slab(walk + SLAB_TOP, ray, reach, is_usual(ray, reach))
-    octant = octant_of(ray)
+    octant = order_of(walk, ORIGIN)
     nodes, leaves = load_i64(world + WORLD_NODES), load_i64(world + WORLD_LEAVES)
     ref, size = take_next(walk, 0, push_root(walk, 0, counters, log), 0, -1, log)
     while ref != NONE:
@@ -240,7 +244,9 @@ def visit_node(nodes, node, slab, octant, walk, size, counters, log, level, inst
     mask = boxes(address, slab, load_f32(walk + T_MIN), end, walk + INTERVAL)
     report_boxes(mask, node, walk, size, counters, log, level, instance)
     for rank in range(8):
-        lane = np.int64(load_u32(address + NODE_ORDER + 4 * rank) >> np.uint32(3 * octant)) & 7
+        lane = np.int64(rank)
+        if octant != UNORDERED:
+            lane = np.int64(load_u32(address + NODE_ORDER + 4 * rank) >> np.uint32(3 * octant)) & 7
         if mask >> lane & 1:
             push_child(address, node, lane, walk, size)
             size += 1
@@ -404,7 +410,7 @@ def walk_bottom(blas, usual, walk, base, counters, log):
     set_slab(walk + SLAB_BOTTOM, walk + OBJECT_ORIGIN, reach, usual)
     store_i64(walk + BLAS, blas)
     store_i64(walk + KZ, set_shear(walk + SHEAR, walk + OBJECT_ORIGIN, reach))
-    store_i64(walk + OCTANT, octant_of(walk + OBJECT_ORIGIN))
+    store_i64(walk + OCTANT, order_of(walk, OBJECT_ORIGIN))
     if counters is not None or log is not None or load_i64(blas + BLAS_IS_TRIANGLES) == 0:
         walk_leaves(blas, walk, base, counters, log)
     elif load_i64(blas + BLAS_INDICES) == 0:

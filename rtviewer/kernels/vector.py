@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 from rtviewer.kernels import emit
 from rtviewer.kernels.constants import BOX_PACK_HIGH, NODE_CHILD, NODE_ORDER, PACK_IDS
 from rtviewer.kernels.state import SLAB_FAR, SLAB_FAR_RECIPROCAL, SLAB_PLANES, SLAB_RECIPROCAL
-from rtviewer.kernels.vector_portable import NONE
+from rtviewer.kernels.vector_portable import NONE, UNORDERED
 
 NODE_AND_SIZE = types.UniTuple(types.int64, 2)
 
@@ -69,6 +69,11 @@ def _boxes_intrinsic(typing_context, node, slab, t_min, end, out):
     return types.uint32(types.int64, types.int64, types.float32, types.float32, types.int64), generate
 
 
+def _child(builder, node, lane):
+    at = builder.add(node, builder.shl(builder.zext(lane, emit.INT64), ir.Constant(emit.INT64, 2)))
+    return builder.sext(emit.load(builder, at, NODE_CHILD, emit.INT32), emit.INT64)
+
+
 @intrinsic
 def _visit_intrinsic(typing_context, node, slab, t_min, end, references, entries, size, octant):
     def generate(context, builder, signature, arguments):
@@ -82,9 +87,17 @@ def _visit_intrinsic(typing_context, node, slab, t_min, end, references, entries
             result.give(ir.Constant(emit.INT64, NONE), size)
         alone = builder.icmp_signed("==", builder.and_(bits, builder.sub(bits, one)), ir.Constant(emit.INT32, 0))
         with result.when(alone):
-            lane = builder.zext(builder.cttz(bits, ir.Constant(emit.BOOL, 1)), emit.INT64)
-            at = builder.add(node, builder.mul(lane, ir.Constant(emit.INT64, 4)))
-            result.give(builder.sext(emit.load(builder, at, NODE_CHILD, emit.INT32), emit.INT64), size)
+            result.give(_child(builder, node, builder.cttz(bits, ir.Constant(emit.BOOL, 1))), size)
+        offset = builder.mul(size, ir.Constant(emit.INT64, 4))
+        grown = builder.sub(
+            builder.add(size, builder.zext(builder.ctpop(bits), emit.INT64)), ir.Constant(emit.INT64, 1)
+        )
+        with result.when(builder.icmp_signed("==", octant, ir.Constant(emit.INT64, UNORDERED))):
+            child = emit.load(builder, node, NODE_CHILD, emit.INT8X32)
+            emit.store_chosen(builder, child, met, builder.add(references, offset))
+            emit.store_chosen(builder, entry, met, builder.add(entries, offset))
+            last = builder.sub(ir.Constant(emit.INT32, 31), builder.ctlz(bits, ir.Constant(emit.BOOL, 1)))
+            result.give(_child(builder, node, last), grown)
         shift = emit.splat(
             builder, builder.mul(builder.trunc(octant, emit.INT32), ir.Constant(emit.INT32, 3)), emit.INT8X32
         )
@@ -93,13 +106,10 @@ def _visit_intrinsic(typing_context, node, slab, t_min, end, references, entries
         child = builder.select(met, child, emit.constant(emit.INT8X32, 0))
         child = emit.permute8(builder, child, order)
         met = builder.icmp_signed("!=", child, emit.constant(emit.INT8X32, 0))
-        offset = builder.mul(size, ir.Constant(emit.INT64, 4))
         emit.store_chosen(builder, child, met, builder.add(references, offset))
         emit.store_chosen(builder, emit.permute8(builder, entry, order), met, builder.add(entries, offset))
-        number = builder.zext(builder.ctpop(bits), emit.INT64)
-        size = builder.sub(builder.add(size, number), ir.Constant(emit.INT64, 1))
-        at = builder.add(references, builder.mul(size, ir.Constant(emit.INT64, 4)))
-        result.give_else(builder.sext(emit.load(builder, at, 0, emit.INT32), emit.INT64), size)
+        at = builder.add(references, builder.mul(grown, ir.Constant(emit.INT64, 4)))
+        result.give_else(builder.sext(emit.load(builder, at, 0, emit.INT32), emit.INT64), grown)
         return context.make_tuple(builder, NODE_AND_SIZE, result.values)
 
     i64, f32 = types.int64, types.float32
@@ -221,7 +231,8 @@ else:
     ray meets inside the interval; bits 8-15: occupied lanes."""
     visit = _visit_intrinsic
     """visit(node, slab, t_min, end, references, entries, size, octant) -> (reference, size). Stacks the children that
-    the ray meets, farthest first in the node's order for the octant, all but the last, which is returned; NONE when
+    the ray meets, farthest first in the node's order for the octant, or UNORDERED as they are stored; all but the last,
+    which is returned; NONE when
     there is none. ``references`` and ``entries``: addresses of the stack's arrays, of which up to eight elements from
     ``size`` on are overwritten."""
     box_pack = _box_pack_intrinsic

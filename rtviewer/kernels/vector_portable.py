@@ -8,6 +8,8 @@ import numpy as np
 
 NONE = -(1 << 40)
 """No reference: no node or leaf has this one."""
+UNORDERED = 8
+"""No octant: the order of children does not matter."""
 HUGE = np.float32(2.0**124)
 """Coordinates from here on are scaled by 1/8 before the shear, so that differences cannot overflow (method, step 7)."""
 
@@ -89,7 +91,8 @@ def boxes(node, slab, t_min, end, out):
 def visit(node, slab, t_min, end, references, entries, size, octant):
     entry, _, met = _node_slabs(node, slab, t_min, end)
     words = _floats(node, 64).view(np.int32)
-    child, order = words[48:56], words[56:].view(np.uint32) >> np.uint32(3 * octant) & np.uint32(7)
+    child = words[48:56]
+    order = range(8) if octant == UNORDERED else words[56:].view(np.uint32) >> np.uint32(3 * octant) & np.uint32(7)
     lanes = [int(lane) for lane in order if met[lane]]
     if not lanes:
         return NONE, size

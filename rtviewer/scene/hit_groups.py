@@ -44,3 +44,21 @@ def _problem(scene: Scene, table: HitGroupTable, blas: int, contribution: int) -
                 kind = table.records[place].type.name
                 return f"{how} is record {place} of type {kind}, but the geometry is {geometry.type.name} [TRAV-5]"
     return ""
+
+
+def user_programs(scene: Scene) -> tuple[str, ...]:
+    """Names of a user's programs that the scene and its hit groups mean, each once, as met."""
+    named: list[object] = [scene.any_hit, scene.intersection]
+    for record in scene.hit_groups.records if scene.hit_groups is not None else ():
+        named += [record.any_hit, record.intersection]
+    return tuple(dict.fromkeys(name for name in named if isinstance(name, str)))
+
+
+def program_warnings(scene: Scene) -> tuple[str, ...]:
+    """That a scene means programs of a user, which are code and must be loaded by somebody."""
+    names = user_programs(scene)
+    if not names:
+        return ()
+    what = ", ".join(repr(name) for name in names)
+    where = f" of {scene.program_file}" if scene.program_file else ""
+    return (f"the scene names programs of a user{where}: {what}; they are code and are loaded only when asked for",)

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from rtviewer.dxr.descs import IDENTITY, BlasInputs, Float3x4
 from rtviewer.dxr.flags import InstanceFlag
-from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.programs import AnyHitChoice, AnyHitProgram, IntersectionChoice, IntersectionProgram
 from rtviewer.dxr.shader_table import HitGroupTable
 from rtviewer.scene.camera import Camera, fitting_camera
+from rtviewer.scene.material import GeometryMaterials
 from rtviewer.scene.ray_sources import CAMERA, ImageSource
 
 
@@ -34,6 +35,8 @@ class Scene:
 
     ``hit_groups``: the table that rays index (section 6.9 of the rules); None where every geometry has all shaders.
     ``ray_source``: whose rays its picture opens with.
+    ``materials``: of each bottom level, one entry for each geometry; empty where no geometry has any. A str as program
+    names one of a user's file, which ``program_file`` names and nobody loads unasked.
     ``warnings``: what a loader dropped or changed, one sentence each, naming file and place.
     """
 
@@ -41,12 +44,14 @@ class Scene:
     blases: tuple[BlasInputs, ...] = ()
     instances: tuple[Instance, ...] = ()
     cameras: tuple[Camera, ...] = ()
-    any_hit: AnyHitProgram = AnyHitProgram.ACCEPT
-    intersection: IntersectionProgram = IntersectionProgram.SPHERE
+    any_hit: AnyHitChoice = AnyHitProgram.ACCEPT
+    intersection: IntersectionChoice = IntersectionProgram.SPHERE
     warnings: tuple[str, ...] = ()
     source: str = ""
     hit_groups: HitGroupTable | None = None
     ray_source: ImageSource = CAMERA
+    materials: tuple[GeometryMaterials, ...] = ()
+    program_file: str = ""
 
     @property
     def camera(self) -> Camera:

@@ -15,9 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag, RayFlag, parse_flags
 from rtviewer.dxr.profile import Profile
-from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.programs import (
+    NO_PROGRAMS,
+    AnyHitChoice,
+    AnyHitProgram,
+    IntersectionChoice,
+    IntersectionProgram,
+    ProgramKind,
+    ProgramTable,
+)
 from rtviewer.dxr.rules import check_instance_flags, check_ray_flags
-from rtviewer.errors import CancelledError, RtviewerError, violation
+from rtviewer.errors import CancelledError, ProgramError, RtviewerError, violation
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.scene.ray_sources import SourceKind
 from rtviewer.session import build_settings
@@ -36,7 +44,7 @@ from rtviewer.session.primary_rays import pixel_ray
 from rtviewer.session.selecting import pick_selection, selection_bounds, with_box
 from rtviewer.session.source_commands import SourceCommands, source_of
 from rtviewer.session.state import BuildSettings, ImageSettings, Pick, RangeKind, Selection
-from rtviewer.shade import modes, palettes
+from rtviewer.shade import modes, palettes, shadings
 
 if TYPE_CHECKING:
     from rtviewer.io.bottom_level_files import BottomLevelFile
@@ -198,17 +206,53 @@ class Session(CopyCommands, ImageCommands, LogCommands, SourceCommands, LiveWork
         return None
 
     def set_programs(
-        self, any_hit: AnyHitProgram | None = None, intersection: IntersectionProgram | None = None
+        self, any_hit: AnyHitChoice | int | None = None, intersection: IntersectionChoice | int | None = None
     ) -> Refusal | None:
-        """Choose built-in any-hit and intersection programs; None keeps the one there is."""
+        """Choose any-hit and intersection programs: built-in ones, or loaded ones by name; None keeps what is there."""
         rays = self.state.rays
-        rays = replace(
-            rays,
-            any_hit=rays.any_hit if any_hit is None else AnyHitProgram(any_hit),
-            intersection=rays.intersection if intersection is None else IntersectionProgram(intersection),
-        )
+        try:
+            if any_hit is not None:
+                rays.programs.number(ProgramKind.ANY_HIT, any_hit)
+                rays = replace(rays, any_hit=any_hit if isinstance(any_hit, str) else AnyHitProgram(any_hit))
+            if intersection is not None:
+                rays.programs.number(ProgramKind.INTERSECTION, intersection)
+                chosen = intersection if isinstance(intersection, str) else IntersectionProgram(intersection)
+                rays = replace(rays, intersection=chosen)
+        except (ProgramError, ValueError) as error:
+            return self._refuse(Refusal(str(error)))
         self.store.replace(rays=rays)
         return None
+
+    def load_programs(self, path: Path | str) -> Job:
+        """Run a user's Python file and compile its programs, in the background; they replace those loaded before.
+
+        The file is code and runs with the user's rights: call this only when the user asked for it. Errors come as the
+        job's ProgramError, with file and line. A chosen program that the new file has not falls back to a built-in one.
+        """
+
+        def work(_: Job) -> ProgramTable:
+            from rtviewer.session.user_programs import load_programs
+
+            return load_programs(Path(path))
+
+        return self._submit(Lane.PROGRAMS, f"compiling {Path(path).name}", work, self._show_programs)
+
+    def unload_programs(self) -> None:
+        """Forget the user's programs; where one was chosen, a built-in one takes its place."""
+        self._show_programs(NO_PROGRAMS)
+
+    def _show_programs(self, table: ProgramTable) -> None:
+        rays = replace(self.state.rays, programs=table)
+        if isinstance(rays.any_hit, str) and not table.find(ProgramKind.ANY_HIT, rays.any_hit):
+            rays = replace(rays, any_hit=AnyHitProgram.ACCEPT)
+        if isinstance(rays.intersection, str) and not table.find(ProgramKind.INTERSECTION, rays.intersection):
+            rays = replace(rays, intersection=IntersectionProgram.SPHERE)
+        self.store.replace(rays=rays)
+
+    def set_repeat_calls(self, on: bool) -> None:
+        """The debug switch: any-hit and intersection programs are called twice where the rules allow it (AH-7,
+        PROC-8), which must change no hit."""
+        self.store.replace(rays=replace(self.state.rays, repeat_calls=bool(on)))
 
     def set_shader_table(
         self, ray_contribution: int | None = None, multiplier: int | None = None, miss_index: int | None = None
@@ -302,6 +346,19 @@ class Session(CopyCommands, ImageCommands, LogCommands, SourceCommands, LiveWork
         if name not in palettes.PALETTES:
             return self._refuse(Refusal(f"no palette {name!r}: there are {', '.join(palettes.PALETTES)}"))
         self.store.replace(image=replace(self.state.image, palette=name))
+        return None
+
+    def set_shading(self, closest_hit: str | None = None, miss: str | None = None) -> Refusal | None:
+        """Choose the closest-hit and miss shading by name; None keeps what is there."""
+        image = self.state.image
+        for name, table, word in (
+            (closest_hit, shadings.CLOSEST_HIT, "closest-hit"),
+            (miss, shadings.MISS, "miss"),
+        ):
+            if name is not None and name not in table:
+                return self._refuse(Refusal(f"no {word} shading {name!r}: there are {', '.join(table)}"))
+        image = replace(image, closest_hit=closest_hit or image.closest_hit, miss=miss or image.miss)
+        self.store.replace(image=image)
         return None
 
     def set_range(self, kind: RangeKind | str, low: float = 0.0, high: float = 1.0) -> Refusal | None:

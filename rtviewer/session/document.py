@@ -22,10 +22,11 @@ from rtviewer.accel.structure import Structure
 from rtviewer.dxr.flags import BuildFlag, RayFlag
 from rtviewer.dxr.limits import ACCELERATION_STRUCTURE_BYTE_ALIGNMENT
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
-from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram, ProgramKind
 from rtviewer.dxr.rules import require
 from rtviewer.errors import CancelledError, InvalidInputError, ProgramError, RtviewerError, Violation
 from rtviewer.scene.camera import Camera, fitting_camera
+from rtviewer.scene.material import GeometryMaterials
 from rtviewer.scene.scene import Instance, Scene
 from rtviewer.session.build_settings import check_build_settings
 from rtviewer.session.left_out import left_out
@@ -101,6 +102,11 @@ class World:
         """Simulated address to bottom-level structure."""
         return {blas.address: blas for blas in self.blases}
 
+    @property
+    def material_table(self) -> Mapping[int, GeometryMaterials]:
+        """Simulated address of a bottom level to its materials: shader resources, which no structure holds."""
+        return {blas.address: own for blas, own in zip(self.blases, self.scene.materials, strict=False)}
+
     @cached_property
     def instance_blas(self) -> NDArray[np.int32]:
         """(instances,) int32: index into ``blases`` of every instance's structure, -1 for none."""
@@ -122,7 +128,7 @@ class World:
         def make() -> Dispatcher:
             from rtviewer.trace.dispatch import Dispatcher
 
-            return Dispatcher(self.tlas, self.blas_table, profile)
+            return Dispatcher(self.tlas, self.blas_table, profile, self.material_table)
 
         return self._keep("dispatcher", profile, make)
 
@@ -147,7 +153,8 @@ class World:
             from rtviewer.build.builder import build_tlas
             from rtviewer.scene.inputs import instance_inputs
 
-            scene = Scene(self.scene.name, self.scene.blases[index : index + 1], (Instance(0),))
+            materials = self.scene.materials[index : index + 1]
+            scene = Scene(self.scene.name, self.scene.blases[index : index + 1], (Instance(0),), materials=materials)
             blas = self.blases[index]
             tlas = build_tlas(instance_inputs(scene, [blas.address]), BuildFlag.NONE, blases={blas.address: blas})
             return World(scene, (blas,), tlas, self.settings, self.generation)
@@ -317,14 +324,19 @@ class Document:
 def scene_rays(scene: Scene, **settings: Any) -> RaySettings:
     """Ray settings with the scene's own programs, then with the given fields replaced.
 
-    Numbers become members of their enums. Raises ProgramError for the number of a program that does not exist.
+    Numbers become members of their enums. Raises ProgramError for the number of a program that does not exist, and for
+    the name of a user's program that ``programs`` has not.
     """
     rays = replace(RaySettings(any_hit=scene.any_hit, intersection=scene.intersection), **settings)
     try:
-        any_hit, intersection = AnyHitProgram(rays.any_hit), IntersectionProgram(rays.intersection)
+        any_hit = rays.any_hit if isinstance(rays.any_hit, str) else AnyHitProgram(rays.any_hit)
+        intersection = rays.intersection
+        intersection = intersection if isinstance(intersection, str) else IntersectionProgram(intersection)
     except ValueError as error:
         counts = f"any-hit has 0 to {len(AnyHitProgram) - 1}, intersection 0 to {len(IntersectionProgram) - 1}"
         raise ProgramError(f"there is no such program, {counts}: {error}") from error
+    rays.programs.number(ProgramKind.ANY_HIT, any_hit)
+    rays.programs.number(ProgramKind.INTERSECTION, intersection)
     return replace(rays, ray_flags=RayFlag(int(rays.ray_flags)), any_hit=any_hit, intersection=intersection)
 
 

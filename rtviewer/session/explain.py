@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rtviewer.dxr.flags import GeometryFlag, GeometryType, InstanceFlag
+from rtviewer.dxr.programs import program_name
 from rtviewer.dxr.rules import Opacity, effective_opacity
 from rtviewer.dxr.verdicts import VERDICTS, EventKind, Verdict
 from rtviewer.scene.primitives import invert_transforms, transform_directions, transform_points
@@ -64,11 +65,15 @@ def rule_of(log: RayLog, index: int) -> str:
         return "INST-8"
     if kind is EventKind.NODE_ENTERED:
         return "TRI-7"
+    if kind is EventKind.REPEATED:
+        return "PROC-8" if is_procedural(log, index) else "AH-7"
     if _acts_opaque(log, index):
         return "OPQ-5"
     if is_procedural(log, index):
         if verdict in (Verdict.NONE, Verdict.MISSED):
             return "PROC-1"
+        if kind is EventKind.REPORT and math.isnan(float(event["t"])):
+            return "PROC-7"
         if verdict in (Verdict.AT_OR_BEFORE_T_MIN, Verdict.AT_OR_BEYOND_CURRENT_END):
             return "PROC-2"
         if verdict is Verdict.CULLED_OPAQUE or verdict is Verdict.CULLED_NON_OPAQUE:
@@ -84,6 +89,9 @@ def sentence(log: RayLog, index: int, structure: int, box: int) -> str:
         return node_sentence(log, index, box)
     if kind in (EventKind.INSTANCE_ENTERED, EventKind.INSTANCE_SKIPPED):
         return f"instance {int(event['instance'])}: {instance_sentence(log, index)}"
+    if kind is EventKind.REPEATED:
+        again = "its intersection program runs" if is_procedural(log, index) else "any-hit may be called"
+        return f"{primitive_name(log, index)}: {again} once more, by the switch that repeats calls"
     what = "report of" if kind is EventKind.REPORT else "candidate"
     return f"{what} {primitive_name(log, index)}: {candidate_sentence(log, index)}"
 
@@ -216,6 +224,8 @@ def candidate_sentence(log: RayLog, index: int) -> str:
         return f"seen from behind at t = {t}{_turned(log, index)} and the ray has CULL_BACK_FACING_TRIANGLES"
     if verdict is Verdict.FRONT_FACE_CULLED:
         return f"seen from the front at t = {t}{_turned(log, index)} and the ray has CULL_FRONT_FACING_TRIANGLES"
+    if verdict is Verdict.AT_OR_BEFORE_T_MIN and math.isnan(float(event["t"])):
+        return "t is NaN, which is never inside the interval"
     if verdict is Verdict.AT_OR_BEFORE_T_MIN:
         by = _by(event["t"], log.rays.t_min)
         return f"t = {t} is {'before' if procedural else 'at or before'} TMin {number(log.rays.t_min)}{by}"
@@ -243,8 +253,8 @@ def _program(log: RayLog, index: int, is_intersection: bool) -> str:
     event = log.events[index]
     record = record_of(log.world, log.rays, int(event["instance"]), int(event["geometry"]))
     if not is_intersection:
-        return record.any_hit if record is not None else log.rays.any_hit.name
-    name = record.intersection if record is not None else log.rays.intersection.name
+        return record.any_hit if record is not None else program_name(log.rays.any_hit)
+    name = record.intersection if record is not None else program_name(log.rays.intersection)
     return f"intersection program {name}" if name else "its record has no intersection shader, which"
 
 

@@ -10,6 +10,7 @@ from rtviewer.accel.structure import Structure
 from rtviewer.dxr.descs import Geometry, TrianglesGeometry
 from rtviewer.dxr.flags import DriverMatchingIdentifierStatus, GeometryType, format_flags
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
+from rtviewer.dxr.programs import program_name
 from rtviewer.errors import RtviewerError
 from rtviewer.io.structure_set import StructureSet
 from rtviewer.scene.inputs import scene_statistics
@@ -74,8 +75,8 @@ def set_contents(content: StructureSet) -> dict[str, Any]:
         "structures": [structure_facts(structure) for structure in content.structures],
         "instances": len(content.tlas.instance_descs) if content.tlas is not None else 0,
         "cameras": [camera.name for camera in content.cameras],
-        "any_hit": content.any_hit.name,
-        "intersection": content.intersection.name,
+        "any_hit": program_name(content.any_hit),
+        "intersection": program_name(content.intersection),
         "hit_groups": None if content.hit_groups is None else [record.name for record in content.hit_groups.records],
         "warnings": list(content.warnings),
     }

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.dxr.layouts import low_24
-from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram, program_name
 from rtviewer.dxr.shader_table import ABSENT, AS_GIVEN, HitGroup, HitGroupType, hit_group_index
 from rtviewer.session.document import World
 from rtviewer.session.state import RaySettings
@@ -73,14 +73,14 @@ def record_of(world: World, rays: RaySettings, instance: int, geometry: int) -> 
     if place >= len(table.records):
         return None
     group = table.records[place]
-    any_hit = int(rays.any_hit) if group.any_hit == AS_GIVEN else int(group.any_hit)
-    intersection = int(rays.intersection) if group.intersection == AS_GIVEN else int(group.intersection)
+    any_hit = rays.any_hit if group.any_hit == AS_GIVEN else group.any_hit
+    intersection = rays.intersection if group.intersection == AS_GIVEN else group.intersection
     return HitRecord(
         index,
         place,
         group,
-        "" if any_hit == ABSENT else AnyHitProgram(any_hit).name,
-        "" if intersection == ABSENT else IntersectionProgram(intersection).name,
+        "" if any_hit == ABSENT else any_hit_name(any_hit),
+        "" if intersection == ABSENT else intersection_name(intersection),
     )
 
 
@@ -91,9 +91,19 @@ def sphere_geometries(world: World, blas: int) -> NDArray[np.bool_]:
     """
     rays = RaySettings(any_hit=world.scene.any_hit, intersection=world.scene.intersection)
     placed = np.flatnonzero(world.instance_blas == blas)
-    spheres = np.full(len(world.blases[blas].geometries), rays.intersection.name in SPHERES)
+    spheres = np.full(len(world.blases[blas].geometries), intersection_name(rays.intersection) in SPHERES)
     for geometry in range(len(spheres) if len(placed) else 0):
         record = record_of(world, rays, int(placed[0]), geometry)
         if record is not None:
             spheres[geometry] = record.intersection in SPHERES
     return spheres
+
+
+def any_hit_name(program: int | str) -> str:
+    """``IGNORE`` or ``user:stripes``."""
+    return program_name(program if isinstance(program, str) else AnyHitProgram(program))
+
+
+def intersection_name(program: int | str) -> str:
+    """Likewise of an intersection program."""
+    return program_name(program if isinstance(program, str) else IntersectionProgram(program))

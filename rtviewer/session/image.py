@@ -211,6 +211,5 @@ def check_request(request: ImageRequest) -> None:
 
 def shade_image(buffer: ImageBuffer, settings: ImageSettings) -> Shaded:
     """Colour an image by mode, palette and range. Any thread may. RtviewerError when its counters are missing."""
-    return shade(
-        buffer.picture(), settings.mode, settings.palette, settings.range_kind, settings.range_low, settings.range_high
-    )
+    picture = replace(buffer.picture(), closest_hit=settings.closest_hit, miss=settings.miss)
+    return shade(picture, settings.mode, settings.palette, settings.range_kind, settings.range_low, settings.range_high)

@@ -30,6 +30,7 @@ class Lane(StrEnum):
     COPY = "copy"
     RAYS = "rays"
     KERNELS = "kernels"
+    PROGRAMS = "programs"
 
 
 def default_threads() -> int:

@@ -31,6 +31,7 @@ EVENT_WORDS = {
     EventKind.INSTANCE_SKIPPED: "instance skipped",
     EventKind.CANDIDATE: "candidate",
     EventKind.REPORT: "report",
+    EventKind.REPEATED: "call repeated",
 }
 
 
@@ -48,7 +49,7 @@ def place_text(row: LogRow) -> str:
     outer = "TLAS" if row.level == 0 else f"instance {row.instance}"
     if row.kind in (EventKind.INSTANCE_ENTERED, EventKind.INSTANCE_SKIPPED):
         return f"instance {row.instance}"
-    if row.is_candidate:
+    if row.is_candidate or row.kind is EventKind.REPEATED:
         return f"{outer} · {row.geometry}:{row.primitive}"
     return f"{outer} · node {row.box}" if row.box >= 0 else outer
 

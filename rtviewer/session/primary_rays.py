@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rtviewer.dxr.programs import ProgramKind
 from rtviewer.errors import RtviewerError
 from rtviewer.scene.camera import Camera
 from rtviewer.scene.scene import Scene
@@ -13,16 +14,22 @@ from rtviewer.trace.request import RayBatch, TraceSettings
 
 
 def trace_settings(rays: RaySettings, scene: Scene | None = None) -> TraceSettings:
-    """The settings of the pane as the dispatch takes them, with the scene's hit groups when it is given."""
+    """The settings of the pane as the dispatch takes them, with the scene's hit groups when it is given.
+
+    Raises ProgramError where a user's program is named that is not loaded.
+    """
+    programs = rays.programs
     return TraceSettings(
         ray_flags=rays.ray_flags,
         mask=rays.mask,
-        any_hit=int(rays.any_hit),
-        intersection=int(rays.intersection),
+        any_hit=programs.number(ProgramKind.ANY_HIT, rays.any_hit),
+        intersection=programs.number(ProgramKind.INTERSECTION, rays.intersection),
         ray_contribution=rays.ray_contribution,
         multiplier=rays.multiplier,
         miss_index=rays.miss_index,
         hit_groups=scene.hit_groups if scene is not None else None,
+        programs=programs,
+        repeat_calls=rays.repeat_calls,
     )
 
 

@@ -177,7 +177,7 @@ class SourceTracer:
             rays.origin[at], rays.direction[at], hits.t[at],
         )  # fmt: skip
         transforms = world.tlas.instance_descs["Transform"]
-        programs = hit_programs(world.scene.hit_groups, hits.hit_group_index[at], int(self.rays.intersection))
+        programs = hit_programs(world.scene.hit_groups, hits.hit_group_index[at], self.rays.intersection)
         points = surface_points(
             places, hits.attributes[at], world.scene, world.instance_blas, transforms, programs
         )  # fmt: skip

@@ -7,7 +7,14 @@ from enum import StrEnum
 
 from rtviewer.dxr.flags import BuildFlag, RayFlag
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
-from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.programs import (
+    NO_PROGRAMS,
+    AnyHitChoice,
+    AnyHitProgram,
+    IntersectionChoice,
+    IntersectionProgram,
+    ProgramTable,
+)
 from rtviewer.dxr.verdicts import VERDICTS, EventKind
 from rtviewer.scene.camera import Camera
 from rtviewer.scene.ray_sources import (
@@ -23,7 +30,11 @@ from rtviewer.scene.ray_sources import (
 
 @dataclass(frozen=True)
 class RaySettings:
-    """What every ray of the picture is traced with: the ray-flags pane. Always legal; commands see to it."""
+    """What every ray of the picture is traced with: the ray-flags pane. Always legal; commands see to it.
+
+    A str as program is the name of one in ``programs``, the user's file that is loaded; a scene may name one that is
+    not. ``repeat_calls``: the debug switch of AH-7 and PROC-8.
+    """
 
     ray_flags: RayFlag = RayFlag.NONE
     mask: int = 0xFF
@@ -32,8 +43,10 @@ class RaySettings:
     ray_contribution: int = 0
     multiplier: int = 1
     miss_index: int = 0
-    any_hit: AnyHitProgram = AnyHitProgram.ACCEPT
-    intersection: IntersectionProgram = IntersectionProgram.SPHERE
+    any_hit: AnyHitChoice = AnyHitProgram.ACCEPT
+    intersection: IntersectionChoice = IntersectionProgram.SPHERE
+    programs: ProgramTable = NO_PROGRAMS
+    repeat_calls: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,6 +129,9 @@ class ImageSettings:
     range_kind: RangeKind = RangeKind.AUTOMATIC
     range_low: float = 0.0
     range_high: float = 1.0
+    closest_hit: str = "lambert"
+    """Names of ``shade.shadings``: what mode ``shaded`` runs; likewise ``miss``."""
+    miss: str = "sky"
 
 
 @dataclass(frozen=True)

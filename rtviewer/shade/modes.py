@@ -16,12 +16,13 @@ from rtviewer.dxr.counters import COUNTERS, X_RAY_COUNTERS, Counter, CounterMean
 from rtviewer.dxr.flags import GeometryFlag, HitKind, InstanceFlag
 from rtviewer.dxr.rules import Opacity, effective_opacity
 from rtviewer.errors import RtviewerError
+from rtviewer.shade import shadings
 from rtviewer.shade.heatmap import NO_VALUE, heatmap, value_range
 from rtviewer.shade.histogram import Histogram, histogram
 from rtviewer.shade.legend import Legend, scale_legend
-from rtviewer.shade.palettes import encode_srgb, index_colours, surface_colours
+from rtviewer.shade.palettes import index_colours
 from rtviewer.shade.picture import Picture
-from rtviewer.shade.source_colours import AMBIENT, SKY_HIGH, SKY_LOW, source_colours, source_legend
+from rtviewer.shade.source_colours import source_colours, source_legend
 
 Colour = tuple[int, int, int]
 
@@ -167,22 +168,10 @@ def _repeated(rgba: NDArray[np.uint8], picture: Picture) -> NDArray[np.uint8]:
 
 
 def _shaded(picture: Picture) -> NDArray[np.uint8]:
-    """White light from the eye (Lambert) on a tint per geometry, front and back alike; a sky where nothing is hit.
-
-    Of another source than the camera: what its rays found (``shade.source_colours``).
-    """
+    """The picture's closest-hit and miss shadings; of another source than the camera what its rays found."""
     if picture.receivers is not None:
         return source_colours(picture, picture.receivers)
-    _, direction = picture.rays
-    colours = np.empty((*picture.hit.shape, 3), np.uint8)
-    hit = picture.hit
-    facing = np.abs(np.einsum("ni,ni->n", picture.normals[hit], direction[hit]))
-    light = (AMBIENT + (1 - AMBIENT) * facing)[:, None].astype(np.float32)
-    colours[hit] = encode_srgb(surface_colours(picture.surface_index[hit]) * light)
-    upward = direction[~hit] @ picture.camera.basis()[1].astype(np.float32)
-    share = np.clip(0.5 + 0.9 * upward, 0, 1)[:, None]
-    colours[~hit] = encode_srgb(SKY_LOW + (SKY_HIGH - SKY_LOW) * share)
-    return colours
+    return shadings.run(picture, picture.closest_hit, picture.miss)
 
 
 def _normal(picture: Picture) -> NDArray[np.uint8]:
@@ -285,7 +274,7 @@ def _miss(picture: Picture) -> NDArray[np.uint8]:
 
 _ROWS: tuple[Mode, ...] = (
     Mode(
-        "shaded", "Shaded", "Lit from the eye, one soft tint a geometry", "attribute", colours=_shaded,
+        "shaded", "Shaded", "The closest-hit and miss shadings of the programs", "attribute", colours=_shaded,
         shows_misses=True,
     ),
     Mode(

@@ -12,13 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.dxr.descs import AabbsGeometry, TrianglesGeometry
-from rtviewer.dxr.programs import IntersectionProgram
-from rtviewer.dxr.shader_table import AS_GIVEN, COLUMN_INTERSECTION, HitGroupTable
+from rtviewer.dxr.programs import IntersectionChoice, IntersectionProgram
+from rtviewer.dxr.shader_table import AS_GIVEN, HitGroupTable
 from rtviewer.scene.primitives import transform_points
 from rtviewer.scene.scene import Scene
 
 BOX_ENTRY_KIND = 16
 BOX_EXIT_KIND = 32
+SPHERES = (IntersectionProgram.SPHERE, IntersectionProgram.SPHERE_FAR_FIRST)
+RINGS = (IntersectionProgram.TORUS, IntersectionProgram.TORUS_FAR_FIRST)
+BOXES = (IntersectionProgram.BOX,)
 
 
 class HitPlaces(NamedTuple):
@@ -121,17 +124,28 @@ def _triangle_normals(corners: NDArray[np.float64]) -> NDArray[np.float64]:
     return normals
 
 
-def hit_programs(table: HitGroupTable | None, hit_group_index: NDArray[np.int64], given: int) -> NDArray[np.int32]:
-    """(n,) int32: the intersection program that reported each hit: its record's (HG-1), or ``given`` by the dispatch.
+USER_SHAPE = -1
+"""In the place of an IntersectionProgram: a user's, whose surface is not known here."""
+
+
+def hit_programs(
+    table: HitGroupTable | None, hit_group_index: NDArray[np.int64], given: IntersectionChoice
+) -> NDArray[np.int32]:
+    """(n,) int32: the intersection program that reported each hit: its record's (HG-1), or ``given`` by the dispatch;
+    USER_SHAPE for a user's.
 
     ``hit_group_index`` (n,): as in ``trace.request.Hits``; those of triangles have no meaning here.
     """
-    programs = np.full(hit_group_index.shape, given, np.int32)
+    programs = np.full(hit_group_index.shape, _built_in(given), np.int32)
     if table is None or not len(table.records):
         return programs
     place = np.clip(hit_group_index, 0, len(table.records) - 1) if table.stride else np.zeros_like(hit_group_index)
-    own = table.rows[place, COLUMN_INTERSECTION]
+    own = np.array([_built_in(record.intersection) for record in table.records], np.int32)[place]
     return np.where(own == AS_GIVEN, programs, own)
+
+
+def _built_in(program: int | str) -> int:
+    return USER_SHAPE if isinstance(program, str) else int(program)
 
 
 def _procedural_normals(
@@ -145,15 +159,11 @@ def _procedural_normals(
     # No surface: n * W2O shall be -direction, so n = -(O2W transposed) * direction.
     linear = transforms[places.instance, :, :3].astype(np.float64)
     normals = -times_transposed(linear, places.direction.astype(np.float64))
-    for made_by, shape in ((SPHERES, _sphere_normals), (BOXES, _box_normals)):
+    for made_by, shape in ((SPHERES, _sphere_normals), (BOXES, _box_normals), (RINGS, _ring_normals)):
         rows = np.flatnonzero(np.isin(program, made_by))
         if len(rows):
             normals[rows] = shape(geometry, places.part(rows), world_to_object[rows], transforms)
     return normals
-
-
-SPHERES = (int(IntersectionProgram.SPHERE), int(IntersectionProgram.SPHERE_FAR_FIRST))
-BOXES = (int(IntersectionProgram.BOX),)
 
 
 def _sphere_normals(
@@ -184,3 +194,28 @@ def _box_normals(
     normals = np.zeros((len(axis), 3))
     normals[row, axis] = np.where(is_exit, 1.0, -1.0) * np.where(direction[row, axis] < 0, -1.0, 1.0)
     return normals
+
+
+def _ring_normals(
+    geometry: AabbsGeometry,
+    places: HitPlaces,
+    world_to_object: NDArray[np.float64],
+    transforms: NDArray[np.float32],
+) -> NDArray[np.float64]:
+    """Away from the nearest point of the ring's middle circle.
+
+    The ring is the one that intersection TORUS reports: around the shortest side, the first on ties.
+    """
+    offset = _sphere_normals(geometry, places, world_to_object, transforms)
+    boxes = geometry.aabbs[places.primitive].astype(np.float64)
+    side = boxes[:, 3:] - boxes[:, :3]
+    axis = np.argmin(side, axis=1)
+    row = np.arange(len(axis))
+    outer = 0.5 * np.where(np.arange(3) == axis[:, None], np.inf, side).min(axis=1)
+    circle = outer - np.minimum(0.5 * side[row, axis], 0.25 * outer)
+    flat = offset.copy()
+    flat[row, axis] = 0.0
+    x, y, z = flat.T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        flat *= (circle / np.sqrt(x * x + y * y + z * z))[:, None]
+    return offset - flat

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from rtviewer.accel.structure import Structure
 from rtviewer.dxr.flags import InstanceFlag, RayFlag
-from rtviewer.dxr.programs import IntersectionProgram
+from rtviewer.dxr.programs import IntersectionChoice
+from rtviewer.dxr.rules import runs_closest_hit
 from rtviewer.scene.camera import Camera
 from rtviewer.scene.ray_sources import ImageSource
 from rtviewer.scene.scene import Scene
@@ -79,7 +80,7 @@ class Picture:
     height: int
     step: int
     ray_flags: RayFlag
-    intersection: IntersectionProgram
+    intersection: IntersectionChoice
     hit: NDArray[np.bool_]
     t: NDArray[np.float32]
     instance_index: NDArray[np.int32]
@@ -94,6 +95,20 @@ class Picture:
     x_ray: NDArray[np.int32] | None = None
     receivers: Receivers | None = None
     """Where the rays start, None for the camera's own."""
+    closest_hit: str = "lambert"
+    """Names of the shadings (``shadings``) that stand for the closest-hit and the miss shader."""
+    miss: str = "sky"
+
+    @cached_property
+    def has_closest_hit(self) -> NDArray[np.bool_]:
+        """(rows, columns) bool: whether a closest-hit shader runs for the hit; False where missed."""
+        table = self.scene.hit_groups
+        runs: NDArray[np.bool_] = self.hit & runs_closest_hit(self.ray_flags, True)
+        if table is None or not table.records or not runs.any():
+            return runs
+        has = np.array([runs_closest_hit(self.ray_flags, record.closest_hit) for record in table.records])
+        place = np.minimum(np.maximum(self.hit_group_index, 0), len(has) - 1) * (1 if table.stride else 0)
+        return np.asarray(runs & has[place], np.bool_)
 
     @cached_property
     def rays(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -143,7 +158,7 @@ class Picture:
             origin[hit], direction[hit], self.t[hit],
         )  # fmt: skip
         transforms = self.tlas.instance_descs["Transform"]
-        programs = hit_programs(self.scene.hit_groups, self.hit_group_index[hit], int(self.intersection))
+        programs = hit_programs(self.scene.hit_groups, self.hit_group_index[hit], self.intersection)
         normals[hit] = world_normals(places, self.scene, self.blas_of_instance, transforms, programs)
         return normals
 

@@ -13,12 +13,10 @@ from rtviewer.shade.heatmap import NO_VALUE
 from rtviewer.shade.legend import Legend
 from rtviewer.shade.palettes import encode_srgb, surface_colours
 from rtviewer.shade.picture import Picture, Receivers
+from rtviewer.shade.shadings import AMBIENT, SKY_HIGH, SKY_LOW
 
 Colours = NDArray[np.floating[Any]]
 
-SKY_LOW = np.array([0.62, 0.66, 0.72], np.float32)
-SKY_HIGH = np.array([0.16, 0.26, 0.44], np.float32)
-AMBIENT = 0.12
 SHADE = np.array([0.10, 0.13, 0.24], np.float32)
 """Of a tint, what is left where the light is hidden: bluish, so that shadow and a dark tint differ."""
 AVERTED = np.array([0.035, 0.035, 0.035], np.float32)

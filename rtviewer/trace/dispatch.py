@@ -18,11 +18,13 @@ from rtviewer.accel.layout import STATE_DEHYDRATED, SectionKind
 from rtviewer.accel.structure import Structure
 from rtviewer.dxr.flags import GeometryFlag, PipelineFlag, RayFlag
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
-from rtviewer.dxr.programs import QUERY, AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.programs import ProgramTable
 from rtviewer.dxr.rules import check_ray_flags, require
-from rtviewer.dxr.shader_table import HitGroupTable
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import InvalidInputError, violation
+from rtviewer.scene.material import GeometryMaterials
+from rtviewer.trace.materials import material_rows
+from rtviewer.trace.program_faults import check_programs, raise_fault
 from rtviewer.trace.request import EVENT, Hits, RayBatch, TraceResult, TraceSettings, Walk
 
 if TYPE_CHECKING:
@@ -50,11 +52,19 @@ class Dispatcher:
     Raises InvalidInputError when an instance refers to an address where no bottom-level structure lives (BLD-10).
     """
 
-    def __init__(self, tlas: Structure, blases: Mapping[int, Structure], profile: Profile = DEFAULT_PROFILE) -> None:
+    def __init__(
+        self,
+        tlas: Structure,
+        blases: Mapping[int, Structure],
+        profile: Profile = DEFAULT_PROFILE,
+        materials: Mapping[int, GeometryMaterials] | None = None,
+    ) -> None:
+        """``materials``: shader resources of bottom levels by address, one entry a geometry; without, no mask."""
         self.tlas = tlas
         self.profile = profile
+        self.materials: Mapping[int, GeometryMaterials] = materials or {}
         self._used = self._resolve(blases)
-        self._arguments_of: dict[tuple[Any, ...], tuple[NDArray[Any], ...]] = {}
+        self._arguments_of: dict[tuple[Any, ...], tuple[ProgramTable, tuple[NDArray[Any], ...]]] = {}
 
     @property
     def blases(self) -> dict[int, Structure]:
@@ -119,7 +129,9 @@ class Dispatcher:
         _put(world, state.WORLD_ONLY_LEAF, self._only_leaf())
         reach = self.tlas.header["max_abs"], self.tlas.header["condition"]
         world[state.WORLD_REACH :][:8].view(np.float32)[:] = reach
-        return world, rows, instance_blas.view(np.uint8)
+        masks, kept = material_rows(self._used, self.materials)
+        _put(world, state.WORLD_MATERIALS, masks)
+        return world, rows, instance_blas.view(np.uint8), *kept
 
     def _only_leaf(self) -> int:
         """Address of the leaf of the only instance that the top level holds, if its box there holds all of it; else 0.
@@ -218,8 +230,9 @@ class Dispatcher:
         counted = np.zeros((count, len(Counter)), np.int32) if counters else None
         walk, arrays = self._walk_block()
         table = settings.hit_groups
-        records = table.rows if table is not None else np.zeros((0, 4), np.int32)
-        world = self._world_of(table, records)
+        records = table.rows_with(settings.programs) if table is not None else np.zeros((0, 4), np.int32)
+        programs = np.array([own.address for own in settings.programs.programs], np.int64)
+        world = self._world_of(settings, records, programs)
         if decisions is not None:
             _put(walk, state.QUERY_DECISIONS, decisions.ctypes.data)
             _put(walk, state.QUERY_DECIDED, len(decisions))
@@ -229,8 +242,9 @@ class Dispatcher:
             log.ctypes.data if log is not None else None, walk.ctypes.data, 0, count,
         )  # fmt: skip
         seconds = time.perf_counter() - start
-        del arrays, records  # the blocks pointed to them
-        _raise_fault(batch)
+        del arrays, records, programs  # the blocks pointed to them
+        fault, ray = (int(batch[offset // 8]) for offset in (state.BATCH_FAULT, state.BATCH_FAULT_RAY))
+        raise_fault(ray, fault, settings.programs)
         return TraceResult(hits, counted, settings, seconds), ends
 
     def _walk_block(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
@@ -246,14 +260,21 @@ class Dispatcher:
         _put(walk, state.STACK_EXITS, places + 16 * room)
         return walk, arrays
 
-    def _world_of(self, table: HitGroupTable | None, records: NDArray[np.int32]) -> NDArray[np.uint8]:
-        """The world block with the hit-group table of a call; calls on other threads may have other tables."""
+    def _world_of(
+        self, settings: TraceSettings, records: NDArray[np.int32], programs: NDArray[np.int64]
+    ) -> NDArray[np.uint8]:
+        """The world block with the tables of a call; calls on other threads may have others."""
         from rtviewer.kernels import state
 
+        table = settings.hit_groups
         world = self._world[0].copy()
         _put(world, state.WORLD_RECORDS, records.ctypes.data)
         _put(world, state.WORLD_RECORD_COUNT, len(records) if table is not None else -1)
         _put(world, state.WORLD_RECORD_STEP, 0 if table is not None and table.stride == 0 else 1)
+        _put(world, state.WORLD_PROGRAMS, programs.ctypes.data)
+        _put(world, state.WORLD_PROGRAM_COUNT, len(programs))
+        _put(world, state.WORLD_REPORT, settings.programs.report)
+        _put(world, state.WORLD_REPEAT, int(settings.repeat_calls))
         return world
 
     def _arguments(self, settings: TraceSettings, count: int, *, inline: bool) -> tuple[NDArray[Any], ...]:
@@ -263,45 +284,35 @@ class Dispatcher:
             settings.multiplier, settings.report_t,
         )  # fmt: skip
         if any(isinstance(value, np.ndarray) for value in values):
-            return self._checked_arguments(values, settings.pipeline_flags, count, x_ray=settings.x_ray, inline=inline)
+            return self._checked_arguments(settings, count, inline=inline)
         # Small batches would spend their time here.
-        key = (*values, settings.pipeline_flags, settings.x_ray, inline)
+        key = (*values, settings.pipeline_flags, settings.x_ray, id(settings.programs), inline)
         known = self._arguments_of.get(key)
         if known is None:
-            known = self._checked_arguments(values, settings.pipeline_flags, count, x_ray=settings.x_ray, inline=inline)
+            known = settings.programs, self._checked_arguments(settings, count, inline=inline)
             self._arguments_of = {key: known}  # one: callers on other threads read the old one or the new one
-        return known
+        return known[1]
 
-    def _checked_arguments(
-        self, values: tuple[Any, ...], pipeline_flags: PipelineFlag, count: int, *, x_ray: bool, inline: bool
-    ) -> tuple[NDArray[Any], ...]:
-        ray_flags, mask, any_hit_given, intersection_given, contribution, multiplier, report_t = values
-        skips = pipeline_flags & (PipelineFlag.SKIP_TRIANGLES | PipelineFlag.SKIP_PROCEDURAL_PRIMITIVES)
-        flags = per_ray(ray_flags, count, np.uint32) | np.uint32(int(skips))  # PF-1
+    def _checked_arguments(self, settings: TraceSettings, count: int, *, inline: bool) -> tuple[NDArray[Any], ...]:
+        skips = settings.pipeline_flags & (PipelineFlag.SKIP_TRIANGLES | PipelineFlag.SKIP_PROCEDURAL_PRIMITIVES)
+        flags = per_ray(settings.ray_flags, count, np.uint32) | np.uint32(int(skips))  # PF-1
         for word in np.unique(flags):
             require(check_ray_flags(RayFlag(int(word)), self.profile, inline=inline), "TraceRay")
-        if x_ray:
+        if settings.x_ray:
             from rtviewer.kernels.state import X_RAY
 
             flags = flags | np.uint32(X_RAY)
-        any_hit = per_ray(any_hit_given, count, np.uint32)
-        intersection = per_ray(intersection_given, count, np.uint32)
-        for name, numbers, table in (
-            ("any-hit", any_hit, AnyHitProgram),
-            ("intersection", intersection, IntersectionProgram),
-        ):
-            unknown = np.setdiff1d(numbers, [QUERY] if inline else [int(p) for p in table])
-            if len(unknown):
-                text = f"there is no {name} program {int(unknown[0])}: use 0 to {len(table) - 1}"
-                raise InvalidInputError([violation("TRAV-5", text, field=name, value=int(unknown[0]))], "TraceRay")
+        any_hit = per_ray(settings.any_hit, count, np.uint32)
+        intersection = per_ray(settings.intersection, count, np.uint32)
+        check_programs(any_hit, intersection, settings.programs, inline=inline)
         return (
             flags,
-            per_ray(mask, count, np.uint32),
+            per_ray(settings.mask, count, np.uint32),
             any_hit,
             intersection,
-            per_ray(contribution, count, np.uint32),
-            per_ray(multiplier, count, np.uint32),
-            per_ray(report_t, count, np.float32),
+            per_ray(settings.ray_contribution, count, np.uint32),
+            per_ray(settings.multiplier, count, np.uint32),
+            per_ray(settings.report_t, count, np.float32),
         )
 
 
@@ -344,23 +355,6 @@ def _batch_block(
     point(state.BATCH_HIT_GROUP, hits.hit_group_index)
     point(state.BATCH_LOG_END, ends)
     return batch
-
-
-def _raise_fault(batch: NDArray[np.int64]) -> None:
-    """HG-4 and TRAV-5: the first ray that met a hit-group record it may not use."""
-    from rtviewer.kernels import state
-
-    word, ray = int(batch[state.BATCH_FAULT // 8]), int(batch[state.BATCH_FAULT_RAY // 8])
-    if word == 0:
-        return
-    fault, record = word & ((1 << state.FAULT_BITS) - 1), word >> state.FAULT_BITS
-    if fault == state.FAULT_OUTSIDE_TABLE:
-        rule, text = "HG-4", "the hit-group index is outside the table"
-    else:
-        rule, text = "TRAV-5", "the hit group is of the other kind than the geometry (triangles or procedural)"
-    text = f"ray {ray}: {text}"
-    section = "Hit group table indexing"
-    raise InvalidInputError([violation(rule, text, field="HitGroupIndex", value=record, section=section)], "TraceRay")
 
 
 def _put(block: NDArray[np.uint8], offset: int, value: int) -> None:

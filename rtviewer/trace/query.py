@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rtviewer.accel.structure import Structure
 from rtviewer.dxr.flags import CandidateType, CommittedStatus, HitKind, RayFlag
 from rtviewer.dxr.layouts import low_24
+from rtviewer.dxr.profile import Tier
 from rtviewer.dxr.programs import QUERY
 from rtviewer.dxr.rules import check_ray_flags, check_ray_interval, require
 from rtviewer.dxr.verdicts import EventKind, Verdict
@@ -55,8 +56,13 @@ class RayQuery:
     ) -> None:
         """Initialise for a ray; an earlier query is discarded (INL-1).
 
-        Raises InvalidInputError for illegal flags (RF-1 to RF-6, template and dynamic together) or ray (RAY-2, RAY-3).
+        Raises InvalidInputError for illegal flags (RF-1 to RF-6, template and dynamic together) or ray (RAY-2, RAY-3),
+        and below tier 1.1, which has no inline queries (PROF-3).
         """
+        if dispatcher.profile.tier < Tier.TIER_1_1:
+            text = f"inline queries need tier 1.1, found {dispatcher.profile}"
+            found = violation("PROF-3", text, field="RayQuery", section="D3D12_RAYTRACING_TIER")
+            raise InvalidInputError([found], "TraceRayInline")
         flags = self._template | ray_flags
         require(check_ray_flags(flags, dispatcher.profile, inline=True), "TraceRayInline")
         require(check_ray_interval(t_min, t_max), "TraceRayInline")

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from rtviewer.dxr.descs import BlasInputs, InstanceInputs, TrianglesGeometry
 from rtviewer.dxr.flags import PipelineFlag, RayFlag
 from rtviewer.dxr.rules import Opacity
+from rtviewer.scene.material import GeometryMaterials
 from rtviewer.scene.primitives import (
     degenerate_triangles,
     inactive_boxes,
@@ -36,7 +37,15 @@ from rtviewer.scene.primitives import (
     triangle_corners,
 )
 from rtviewer.trace.reference_hit_groups import NO_FAULT, Calls, Lookup, hit_group_fault, look_up
-from rtviewer.trace.reference_programs import box_interval, is_offered, run_intersection
+from rtviewer.trace.reference_materials import of_blas
+from rtviewer.trace.reference_programs import (
+    MOST_REPORTS,
+    Places,
+    box_interval,
+    is_offered,
+    run_any_hit,
+    run_intersection,
+)
 from rtviewer.trace.reference_rules import ReferenceRules, facings, opacities
 from rtviewer.trace.reference_search import CandidateRows, Candidates, Committed, possible, rows_of, search
 from rtviewer.trace.reference_triangles import PAIRS_AT_A_TIME, meet_triangles
@@ -100,8 +109,11 @@ def trace_reference(
     settings: TraceSettings,
     *,
     rules: ReferenceRules | None = None,
+    materials: Sequence[GeometryMaterials] = (),
 ) -> ReferenceResult:
-    """The hits of n rays and every alternative that the rules allow.
+    """The hits of n rays and every alternative that the rules allow. ``materials``: of each bottom level.
+
+    Programs of a user are not known here.
 
     ``blas_of``: per instance the position in ``blases``, -1 for none [INST-2]; ``instances.blas_address`` is not read.
     Ray flags and build inputs are taken as legal. Invalid rays are marked and miss [RAY-4]. Needs memory for one row
@@ -132,7 +144,7 @@ def trace_reference(
             _spread(settings.intersection, np.int64, n)[number],
         ),
     )
-    candidates = _collect(blases, instances, blas_of, usable, rules)
+    candidates = _collect(blases, instances, blas_of, usable, rules, materials)
     _raise_faults(candidates, rays, rules)
     arguments = (candidates, rays.t_min, rays.t_max, ray_flags, rules)
     committed, log = search(*arguments)
@@ -192,7 +204,12 @@ def _primitives(blas: BlasInputs) -> _Primitives:
 
 
 def _collect(
-    blases: Sequence[BlasInputs], instances: InstanceInputs, blas_of: Sequence[int], rays: _Rays, rules: ReferenceRules
+    blases: Sequence[BlasInputs],
+    instances: InstanceInputs,
+    blas_of: Sequence[int],
+    rays: _Rays,
+    rules: ReferenceRules,
+    materials: Sequence[GeometryMaterials],
 ) -> Candidates:
     """All candidates of all rays, sorted by ray and in the order in which they are offered."""
     prepared = {b: _primitives(blases[b]) for b in sorted({int(b) for b in blas_of}) if b >= 0}
@@ -211,7 +228,9 @@ def _collect(
         direction = transform_directions(world_to_object[index], rays.batch.direction[some])
         finite = np.isfinite(origin).all(axis=1) & np.isfinite(direction).all(axis=1)
         collect = _triangle_candidates if primitives.is_triangles else _box_candidates
-        entered = _Instance(index, int(instances.flags[index]), int(instances.contribution[index]))
+        entered = _Instance(
+            index, int(instances.flags[index]), int(instances.contribution[index]), of_blas(materials, int(blas))
+        )
         parts.append(collect(primitives, entered, rays, some[finite], origin[finite], direction[finite], rules))
     return _sorted(parts, rules)
 
@@ -221,6 +240,7 @@ class _Instance:
     index: int
     flags: int
     contribution: int
+    materials: GeometryMaterials
 
 
 def _triangle_candidates(
@@ -240,21 +260,24 @@ def _triangle_candidates(
     ray, triangle = ray[kept], hits.triangle[kept]
     found = look_up(rays.calls, ray, primitives.geometry[triangle], instance.contribution, is_triangles=True)
     m = len(kept)
+    t, barycentrics = np.repeat(hits.t[kept, None], MOST_REPORTS, axis=1), hits.barycentrics[kept]
+    places = Places(True, barycentrics, np.empty((0, 3), np.float32), np.empty((0, 3), np.float32))
+    geometry, primitive = primitives.geometry[triangle], primitives.primitive[triangle]
     return Candidates(
         rays.number[ray],
         np.full(m, instance.index, np.int32),
-        primitives.geometry[triangle],
-        primitives.primitive[triangle],
+        geometry,
+        primitive,
         np.ones(m, np.bool_),
         _is_opaque(opacity[kept], found),
-        found.any_hit,
+        run_any_hit(found.any_hit, geometry, primitive, t, places, instance.materials),
         found.record,
         found.fault,
         np.ones(m, np.int64),
-        np.repeat(hits.t[kept, None], 2, axis=1),
-        np.repeat(kind[kept, None], 2, axis=1),
+        t,
+        np.repeat(kind[kept, None], MOST_REPORTS, axis=1),
         np.zeros(m, np.bool_),
-        hits.barycentrics[kept],
+        barycentrics,
     )
 
 
@@ -275,14 +298,16 @@ def _box_candidates(
     found = look_up(rays.calls, ray, primitives.geometry[box], instance.contribution, is_triangles=False)
     reports = run_intersection(found.intersection, rays.report_t[ray], origin[at], direction[at], primitives.shape[box])
     m = len(at)
+    places = Places(False, np.empty((0, 2), np.float32), origin[at], direction[at])
+    geometry, primitive = primitives.geometry[box], primitives.primitive[box]
     return Candidates(
         rays.number[ray],
         np.full(m, instance.index, np.int32),
-        primitives.geometry[box],
-        primitives.primitive[box],
+        geometry,
+        primitive,
         np.zeros(m, np.bool_),
         _is_opaque(opacity, found),
-        found.any_hit,
+        run_any_hit(found.any_hit, geometry, primitive, reports.t, places, instance.materials),
         found.record,
         found.fault,
         reports.report_count,
@@ -335,12 +360,12 @@ _NO_CANDIDATES = Candidates(
     np.empty(0, np.int32),
     np.empty(0, np.bool_),
     np.empty(0, np.bool_),
-    np.empty(0, np.int64),
+    np.empty((0, MOST_REPORTS), np.int64),
     np.empty(0, np.int64),
     np.empty(0, np.uint8),
     np.empty(0, np.int64),
-    np.empty((0, 2), np.float32),
-    np.empty((0, 2), np.int32),
+    np.empty((0, MOST_REPORTS), np.float32),
+    np.empty((0, MOST_REPORTS), np.int32),
     np.empty(0, np.bool_),
     np.empty((0, 2), np.float32),
 )

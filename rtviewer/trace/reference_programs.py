@@ -11,9 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.scene.material import GeometryMaterials
+from rtviewer.trace.reference_materials import checker_cells, checker_cubes, masked_out
+from rtviewer.trace.reference_torus import MOST_ROOTS, torus_roots
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
+
+MOST_REPORTS = MOST_ROOTS
+"""Reports that one call of a built-in program makes at most."""
 
 IGNORED, ACCEPTED, ACCEPTED_AND_ENDED = 0, 1, 2
 """What an any-hit program decides."""
@@ -69,8 +75,8 @@ def is_offered(interval: BoxInterval, t_min: Float32, t_end: Float32) -> NDArray
 class Reports(NamedTuple):
     """What an intersection program will report for each candidate.
 
-    ``report_count`` int64 0 to 2; ``t`` (n, 2) float32 and ``kind`` (n, 2) int32, in the order of reporting;
-    ``always``: the second report is made even when the first was accepted.
+    ``report_count`` int64 0 to 4; ``t`` (n, 4) float32 and ``kind`` (n, 4) int32, in the order of reporting;
+    ``always``: later reports are made even when one was accepted.
     """
 
     report_count: NDArray[np.int64]
@@ -85,11 +91,16 @@ def run_intersection(
     """The reports of row-wise candidates: program number (negative for none), reported t, object-space ray and box."""
     n = len(program)
     reports = Reports(
-        np.zeros(n, np.int64), np.zeros((n, 2), np.float32), np.zeros((n, 2), np.int32), np.zeros(n, np.bool_)
+        np.zeros(n, np.int64),
+        np.zeros((n, MOST_REPORTS), np.float32),
+        np.zeros((n, MOST_REPORTS), np.int32),
+        np.zeros(n, np.bool_),
     )
     is_sphere = (program == IntersectionProgram.SPHERE) | (program == IntersectionProgram.SPHERE_FAR_FIRST)
+    is_torus = (program == IntersectionProgram.TORUS) | (program == IntersectionProgram.TORUS_FAR_FIRST)
     for rows, work in (
         (np.flatnonzero(is_sphere), _report_sphere),
+        (np.flatnonzero(is_torus), _report_torus),
         (np.flatnonzero(program == IntersectionProgram.BOX), _report_box),
     ):
         if len(rows):
@@ -149,10 +160,45 @@ def _report_box(
     reports.kind[rows, 1] = 32 + interval.exit_axis
 
 
+def _report_torus(
+    reports: Reports,
+    rows: NDArray[np.int64],
+    program: NDArray[np.int64],
+    origin: Float32,
+    direction: Float32,
+    box: Float32,
+) -> None:
+    """All roots of the ring, kinds 0 to 3 from near to far, or 64 to 67 from far to near."""
+    count, t = torus_roots(origin, direction, box)
+    far_first = program == IntersectionProgram.TORUS_FAR_FIRST
+    number = np.arange(MOST_REPORTS)[None]
+    order = np.where(far_first[:, None], np.maximum(count[:, None] - 1 - number, 0), number)
+    reports.report_count[rows] = count
+    reports.t[rows] = np.take_along_axis(t, order, axis=1)
+    reports.kind[rows] = order + np.where(far_first, 64, 0)[:, None]
+    reports.always[rows] = far_first
+
+
+class Places(NamedTuple):
+    """Where hits lie, for the programs that look at it: of triangles ``barycentrics`` (m, 2) float32; of procedurals
+    the object-space ray, ``origin`` and ``direction`` (m, 3) float32."""
+
+    is_triangles: bool
+    barycentrics: Float32
+    origin: Float32
+    direction: Float32
+
+
 def run_any_hit(
-    program: NDArray[np.int64], geometry: NDArray[np.int32], primitive: NDArray[np.int32]
+    program: NDArray[np.int64],
+    geometry: NDArray[np.int32],
+    primitive: NDArray[np.int32],
+    t: Float32,
+    places: Places,
+    materials: GeometryMaterials,
 ) -> NDArray[np.int64]:
-    """IGNORED, ACCEPTED or ACCEPTED_AND_ENDED of row-wise calls [AH-5, AH-6]; a negative program is none: ACCEPTED."""
+    """(m, 4) IGNORED, ACCEPTED or ACCEPTED_AND_ENDED of row-wise calls, one for each report at ``t`` (m, 4) of a
+    candidate in one bottom level [AH-5, AH-6]; a negative program is none: ACCEPTED."""
     odd_primitive, odd_geometry = primitive % 2 == 1, geometry % 2 == 1
     ignored = (
         (program == AnyHitProgram.IGNORE)
@@ -160,7 +206,19 @@ def run_any_hit(
         | ((program == AnyHitProgram.IGNORE_ODD_GEOMETRIES) & odd_geometry)
         | ((program == AnyHitProgram.IGNORE_ODD_PRIMITIVES_END_AT_EVEN) & odd_primitive)
     )
+    cut_out = np.zeros(t.shape, np.bool_)
+    checker = np.flatnonzero(program == AnyHitProgram.CHECKER)
+    if places.is_triangles:
+        for rows, is_out in (
+            (np.flatnonzero(program == AnyHitProgram.ALPHA_MASK), masked_out),
+            (checker, checker_cells),
+        ):
+            hits = is_out(materials, geometry[rows], primitive[rows], places.barycentrics[rows])
+            cut_out[rows] = hits[:, None]
+    else:
+        cut_out[checker] = checker_cubes(t[checker], places.origin[checker], places.direction[checker])
     ends = (program == AnyHitProgram.ACCEPT_AND_END_SEARCH) | (
         program == AnyHitProgram.IGNORE_ODD_PRIMITIVES_END_AT_EVEN
     )
-    return np.where(ignored, IGNORED, np.where(ends, ACCEPTED_AND_ENDED, ACCEPTED))
+    accepted = np.where(ends, ACCEPTED_AND_ENDED, ACCEPTED)[:, None]
+    return np.where(ignored[:, None] | cut_out, IGNORED, accepted)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.dxr.flags import RayFlag
-from rtviewer.trace.reference_programs import ACCEPTED_AND_ENDED, IGNORED, run_any_hit
+from rtviewer.trace.reference_programs import ACCEPTED_AND_ENDED, IGNORED, MOST_REPORTS
 from rtviewer.trace.reference_rules import Floats, ReferenceRules
 
 
@@ -17,10 +17,10 @@ class Candidates:
     """Every candidate that reached the interval test (CULL-5 steps 1 to 7 passed), sorted by ray, then as offered.
 
     ``ray`` (m,) int64; ``instance``, ``geometry``, ``primitive`` (m,) int32; ``is_triangle``, ``opaque`` (m,) bool,
-    opaque by OPQ-1 to OPQ-5. ``any_hit`` (m,) int64: the program that runs if not; ``record`` (m,) int64: hit-group
-    index [HG-1]; ``fault`` (m,) uint8 as in ``reference_hit_groups``. Up to two reports each, a triangle has one:
-    ``report_count`` (m,) int64, ``t`` (m, 2) float32, ``kind`` (m, 2) int32, ``always`` (m,) bool as in
-    ``reference_programs.Reports``; ``barycentrics`` (m, 2) float32.
+    opaque by OPQ-1 to OPQ-5. ``record`` (m,) int64: hit-group index [HG-1]; ``fault`` (m,) uint8 as in
+    ``reference_hit_groups``. Up to four reports each (a triangle has one): ``report_count`` (m,) int64, ``t`` (m, 4)
+    float32, ``kind`` (m, 4) int32, ``always`` (m,) bool as in ``reference_programs.Reports``; ``decision`` (m, 4)
+    int64: what any-hit says to each; ``barycentrics`` (m, 2) float32.
     """
 
     ray: NDArray[np.int64]
@@ -29,7 +29,7 @@ class Candidates:
     primitive: NDArray[np.int32]
     is_triangle: NDArray[np.bool_]
     opaque: NDArray[np.bool_]
-    any_hit: NDArray[np.int64]
+    decision: NDArray[np.int64]
     record: NDArray[np.int64]
     fault: NDArray[np.uint8]
     report_count: NDArray[np.int64]
@@ -128,10 +128,10 @@ def search(
     for k in range(int(counts.max(initial=0))):
         rays = np.flatnonzero((counts > k) & ~ended)
         accepted = np.zeros(len(rays), np.bool_)
-        for slot in (0, 1):
+        for slot in range(MOST_REPORTS):
             row = starts[rays] + k
             offered = (candidates.report_count[row] > slot) & ~ended[rays]
-            if slot == 1:
+            if slot > 0:
                 offered &= candidates.always[row] | ~accepted
             at = np.flatnonzero(offered)
             ray, row = rays[at], row[at]
@@ -140,9 +140,9 @@ def search(
             at, ray, row, t = at[inside], ray[inside], row[inside], t[inside]
             called = ~candidates.opaque[row]
             calls.append((row[called], np.full(np.count_nonzero(called), slot, np.int64)))
-            decision = run_any_hit(candidates.any_hit[row], candidates.geometry[row], candidates.primitive[row])
+            decision = candidates.decision[row, slot]
             commits = ~called | (decision != IGNORED)
-            accepted[at] = commits
+            accepted[at] |= commits
             ends = commits & (first_ends[ray] | (called & (decision == ACCEPTED_AND_ENDED)))
             t_end[ray[commits]] = t[commits]
             row_of[ray[commits]], slot_of[ray[commits]] = row[commits], slot
@@ -166,18 +166,18 @@ def possible(
     """
     ray = candidates.ray
     row = np.arange(len(ray))
-    decision = run_any_hit(candidates.any_hit, candidates.geometry, candidates.primitive)
-    accepts = candidates.opaque | (decision != IGNORED)
     ends = ends_at_first_hit(ray_flags)[ray]
-    offered = candidates.report_count > 0
+    offered = np.ones(len(ray), np.bool_)
     accepted: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     called: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-    for slot in (0, 1):
+    for slot in range(MOST_REPORTS):
+        accepts = candidates.opaque | (candidates.decision[:, slot] != IGNORED)
+        offered = offered & (candidates.report_count > slot)
         inside = offered & rules.in_interval(candidates.is_triangle, candidates.t[:, slot], t_min[ray], t_max[ray])
         for rows, out in ((row[inside & accepts], accepted), (row[inside & ~candidates.opaque], called)):
             out.append((rows, np.full(len(rows), slot, np.int64)))
         was_accepted = inside & accepts
-        offered = (candidates.report_count > 1) & ~(was_accepted & (ends | ~candidates.always))
+        offered = offered & ~(was_accepted & (ends | ~candidates.always))
     return _both(accepted), _both(called)
 
 

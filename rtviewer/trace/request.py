@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.dxr.flags import PipelineFlag, RayFlag
-from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
+from rtviewer.dxr.programs import NO_PROGRAMS, AnyHitProgram, IntersectionProgram, ProgramTable
 from rtviewer.dxr.shader_table import HitGroupTable
 from rtviewer.dxr.verdicts import EVENT as EVENT
 
@@ -58,7 +58,9 @@ class TraceSettings:
     ``ray_flags``: legal words only, checked by the dispatch. ``mask``: 32 bits, the low 8 count (MASK-2).
     ``any_hit`` and ``intersection`` are program numbers (``dxr.programs``); ``report_t`` is what
     IntersectionProgram.REPORT_T reports. The next three are TraceRay's shader-table arguments (HG-1, HG-2).
-    ``hit_groups``: the table that they index; None where every geometry has all shaders.
+    ``hit_groups``: the table that they index; None where every geometry has all shaders. ``programs``: a user's, that
+    numbers from FIRST_USER_PROGRAM on and names in records mean. ``repeat_calls``: the debug switch that calls any-hit
+    and intersection programs twice for geometry without NO_DUPLICATE_ANYHIT_INVOCATION (AH-7, PROC-8).
     ``x_ray``: find out what lies along the whole ray. Every hit that would be committed were nothing nearer is counted
     as a commit and logged as SURFACE_PASSED, and the walk goes on; so each ray misses, and its counters and log tell.
     """
@@ -74,6 +76,8 @@ class TraceSettings:
     pipeline_flags: PipelineFlag = PipelineFlag.NONE
     hit_groups: HitGroupTable | None = None
     x_ray: bool = False
+    programs: ProgramTable = NO_PROGRAMS
+    repeat_calls: bool = False
 
 
 @dataclass(frozen=True)

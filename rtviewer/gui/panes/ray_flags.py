@@ -5,8 +5,6 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
-    QComboBox,
-    QFormLayout,
     QFrame,
     QGridLayout,
     QHBoxLayout,
@@ -19,34 +17,14 @@ from PySide6.QtWidgets import (
 )
 
 from rtviewer.dxr.flags import RayFlag, members
-from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
-from rtviewer.gui.binding import follow, quiet, show_choice, show_text
+from rtviewer.gui.binding import follow, quiet, show_text
 from rtviewer.gui.panes.pane import Pane, PaneContext, label
 from rtviewer.gui.theme import Theme, monospaced
 from rtviewer.gui.widgets.flag_row import FlagRow
 from rtviewer.gui.widgets.mask_field import MaskField
+from rtviewer.gui.widgets.programs_box import ProgramsBox
 from rtviewer.session.events import Refusal
 from rtviewer.session.state import State
-
-ANY_HIT_TIPS = {
-    AnyHitProgram.ACCEPT: "Accept every hit",
-    AnyHitProgram.IGNORE: "IgnoreHit() always",
-    AnyHitProgram.IGNORE_ODD_PRIMITIVES: "Ignore odd primitive indices",
-    AnyHitProgram.ACCEPT_AND_END_SEARCH: "Accept and end the search",
-    AnyHitProgram.IGNORE_ODD_GEOMETRIES: "Ignore odd geometry indices",
-    AnyHitProgram.IGNORE_ODD_PRIMITIVES_END_AT_EVEN: "Ignore odd primitives, accept an even one and end the search",
-}
-INTERSECTION_TIPS = {
-    IntersectionProgram.SPHERE: "Sphere inscribed in the box: near root, then far",
-    IntersectionProgram.BOX: "The box itself: entry, then exit",
-    IntersectionProgram.SPHERE_FAR_FIRST: "Sphere: far root, then near",
-    IntersectionProgram.NOTHING: "Reports nothing",
-    IntersectionProgram.REPORT_T: "Reports one given t",
-}
-
-
-def readable(name: str) -> str:
-    return name.replace("_", " ").capitalize()
 
 
 def format_extent(value: float) -> str:
@@ -143,33 +121,13 @@ class RayFlagsPane(Pane):
         self.field_message = label("", "refusal", wrap=True)
         self.field_message.hide()
         box.addWidget(self.field_message)
-        programs = QFormLayout()
-        programs.setContentsMargins(0, 4, 0, 0)
-        self.any_hit = self._program_box(ANY_HIT_TIPS, "Any-hit program")
-        self.any_hit.activated.connect(lambda _: self.session.set_programs(any_hit=self.any_hit.currentData()))
-        self.intersection = self._program_box(INTERSECTION_TIPS, "Intersection program")
-        self.intersection.activated.connect(
-            lambda _: self.session.set_programs(intersection=self.intersection.currentData())
-        )
-        programs.addRow(label("Any-hit", tip="Runs for every hit on non-opaque geometry"), self.any_hit)
-        programs.addRow(label("Intersection", tip="Runs for every procedural primitive"), self.intersection)
-        box.addLayout(programs)
+        programs = ProgramsBox(self.session)
+        self.programs, self.any_hit, self.intersection = programs, programs.any_hit, programs.intersection
+        box.addWidget(programs)
         self.copy_ray = QPushButton("Copy RayDesc")
         self.copy_ray.setToolTip("Copy the picked ray and its TraceRay call as HLSL")
         self.copy_ray.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.session.ray_desc_text()))
         box.addWidget(self.copy_ray)
-        return box
-
-    @staticmethod
-    def _program_box(tips: dict, name: str) -> QComboBox:
-        box = QComboBox()
-        box.setAccessibleName(name)
-        box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        box.setMinimumContentsLength(10)
-        for place, (program, tip) in enumerate(tips.items()):
-            box.addItem(readable(program.name), program)
-            box.setItemData(place, tip, 3)  # Qt.ToolTipRole
-        box.setToolTip(name)
         return box
 
     def _show(self, state: State) -> None:
@@ -185,8 +143,6 @@ class RayFlagsPane(Pane):
         self.mask.show_mask(rays.mask)
         show_text(self.t_min, format_extent(rays.t_min))
         show_text(self.t_max, format_extent(rays.t_max))
-        show_choice(self.any_hit, rays.any_hit)
-        show_choice(self.intersection, rays.intersection)
         self._say(self.message, None)
         self._say(self.field_message, None)
 

@@ -41,7 +41,7 @@ from rtviewer.session.state import State
 
 NODES = frozenset((EventKind.NODE_ENTERED, EventKind.NODE_SKIPPED))
 INSTANCES = frozenset((EventKind.INSTANCE_ENTERED, EventKind.INSTANCE_SKIPPED))
-CANDIDATES = frozenset((EventKind.CANDIDATE, EventKind.REPORT))
+CANDIDATES = frozenset((EventKind.CANDIDATE, EventKind.REPORT, EventKind.REPEATED))
 KIND_CHOICES = (
     ("All events", frozenset(EventKind)),
     ("Candidates", CANDIDATES),

@@ -191,8 +191,10 @@ def test_vertex_layouts() -> None:
 def test_program_numbers_are_those_of_the_recordings() -> None:
     assert [p.name for p in sorted(AnyHitProgram)] == [
         "ACCEPT", "IGNORE", "IGNORE_ODD_PRIMITIVES", "ACCEPT_AND_END_SEARCH", "IGNORE_ODD_GEOMETRIES",
-        "IGNORE_ODD_PRIMITIVES_END_AT_EVEN",
+        "IGNORE_ODD_PRIMITIVES_END_AT_EVEN", "ALPHA_MASK", "CHECKER",
     ]  # fmt: skip
-    assert [p.name for p in sorted(IntersectionProgram)] == ["SPHERE", "BOX", "SPHERE_FAR_FIRST", "NOTHING", "REPORT_T"]
-    assert [int(p) for p in sorted(AnyHitProgram)] == list(range(6))
-    assert [int(p) for p in sorted(IntersectionProgram)] == list(range(5))
+    assert [p.name for p in sorted(IntersectionProgram)] == [
+        "SPHERE", "BOX", "SPHERE_FAR_FIRST", "NOTHING", "REPORT_T", "TORUS", "TORUS_FAR_FIRST",
+    ]  # fmt: skip
+    assert [int(p) for p in sorted(AnyHitProgram)] == list(range(8))
+    assert [int(p) for p in sorted(IntersectionProgram)] == list(range(7))

@@ -243,6 +243,7 @@ def test_recorded_numbers_never_change() -> None:
     """Logs are stored; an event kind, a verdict or a counter keeps its number for good."""
     assert [k.name for k in sorted(EventKind)] == [
         "NODE_ENTERED", "NODE_SKIPPED", "INSTANCE_ENTERED", "INSTANCE_SKIPPED", "CANDIDATE", "REPORT",
+        "REPEATED",
     ]  # fmt: skip
     assert [v.name for v in sorted(Verdict)][:24] == [
         "NONE", "INACTIVE_INSTANCE", "MASK_EXCLUDED", "SINGULAR_TRANSFORM", "TRIANGLES_SKIPPED", "PROCEDURALS_SKIPPED",

@@ -168,8 +168,8 @@ def test_numbers_of_flags_and_programs_become_members(world, scene):
     assert rays.ray_flags is RayFlag(0x11)
     assert rays.any_hit is AnyHitProgram.IGNORE
     assert "any-hit IGNORE ignored" in " ".join(row.text for row in world.explain((480, 270), any_hit=1, mask=1))
-    with pytest.raises(ProgramError, match="0 to 5"):
-        scene_rays(scene, any_hit=6)
+    with pytest.raises(ProgramError, match="0 to 7"):
+        scene_rays(scene, any_hit=8)
 
 
 SCENE_WITH_MICROMAP_FLAG = """

@@ -14,7 +14,7 @@ from rtviewer.dxr.programs import AnyHitProgram
 from rtviewer.dxr.verdicts import EventKind, Verdict
 from rtviewer.session.commands import Session
 from rtviewer.session.document import Document
-from rtviewer.session.log_text import COLUMNS, CSV_FIELDS, LogFormat, log_as
+from rtviewer.session.log_text import COLUMNS, CSV_FIELDS, EVENT_WORDS, LogFormat, log_as
 from rtviewer.session.playback import Stop
 from rtviewer.session.raylog import walk_ray
 from rtviewer.session.state import LogFilter, RaySettings
@@ -260,3 +260,7 @@ def test_what_was_expected_stays_asked_until_it_is_forgotten(session):
     session.expect(2)
     session.close_document()
     assert session.state.expected is None
+
+
+def test_every_kind_of_event_has_a_name():
+    assert set(EVENT_WORDS) == set(EventKind)

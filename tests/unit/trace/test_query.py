@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rtviewer.dxr.flags import CandidateType, CommittedStatus, GeometryFlag, InstanceFlag, RayFlag
+from rtviewer.dxr.profile import Profile, Tier
 from rtviewer.errors import InvalidInputError
 from rtviewer.trace.dispatch import Dispatcher
 from rtviewer.trace.query import RayQuery
@@ -179,3 +180,16 @@ def test_methods_in_states_that_do_not_support_them() -> None:
     assert not boxed.proceed()
     with pytest.raises(InvalidInputError, match="INL-10"):
         boxed.candidate_type()
+
+
+@pytest.mark.rule("PROF-3")
+def test_inline_queries_need_tier_1_1() -> None:
+    built = world(triangles(CLOCKWISE))
+    for tier, legal in ((Tier.TIER_1_0, False), (Tier.TIER_1_1, True), (Tier.TIER_1_2, True)):
+        dispatcher = Dispatcher(built.tlas, built.blases, Profile(tier))
+        if legal:
+            assert started(dispatcher).proceed()
+            continue
+        with pytest.raises(InvalidInputError, match="inline queries need tier") as raised:
+            started(dispatcher)
+        assert raised.value.rules == ("PROF-3",)

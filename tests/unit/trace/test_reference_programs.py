@@ -79,12 +79,12 @@ def test_random_lines_against_sampling() -> None:
 def test_sphere_reports_near_then_far() -> None:
     got = report(IntersectionProgram.SPHERE, [0.5, 1, -2], [0, 0, 2], [0, 0, 0, 1, 2, 4])
     assert got.report_count[0] == 2  # centre (0.5, 1, 2), radius half of the shortest side
-    assert got.t[0].tolist() == [1.75, 2.25]
-    assert got.kind[0].tolist() == [0, 1]
+    assert got.t[0, :2].tolist() == [1.75, 2.25]
+    assert got.kind[0, :2].tolist() == [0, 1]
     assert not got.always[0]
     far_first = report(IntersectionProgram.SPHERE_FAR_FIRST, [0.5, 1, -2], [0, 0, 2], [0, 0, 0, 1, 2, 4])
-    assert far_first.t[0].tolist() == [2.25, 1.75]
-    assert far_first.kind[0].tolist() == [65, 64]
+    assert far_first.t[0, :2].tolist() == [2.25, 1.75]
+    assert far_first.kind[0, :2].tolist() == [65, 64]
     assert far_first.always[0]
 
 
@@ -111,8 +111,8 @@ def test_box_reports_entry_and_exit_with_their_axis(axis: int) -> None:
     origin, direction = np.full(3, 0.5), np.zeros(3)
     origin[axis], direction[axis] = 3, -2
     got = report(IntersectionProgram.BOX, origin, direction, UNIT)
-    assert got.t[0].tolist() == [1.0, 1.5]
-    assert got.kind[0].tolist() == [16 + axis, 32 + axis]
+    assert got.t[0, :2].tolist() == [1.0, 1.5]
+    assert got.kind[0, :2].tolist() == [16 + axis, 32 + axis]
     assert not got.always[0]
 
 

@@ -122,7 +122,8 @@ def test_any_hit_verdicts_name_the_program(world):
     ignored = [row for row in candidates(log) if row.verdict is Verdict.ANY_HIT_IGNORED]
     assert {row.instance for row in ignored} == {1}
     assert log.result.instance_index == 2
-    log = log_of(world, mask=0x01, ray_flags=RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH)
+    flags = RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH | RayFlag.FORCE_NON_OPAQUE
+    log = log_of(world, mask=0x01, ray_flags=flags)
     assert "any-hit ACCEPT accepted it, and ACCEPT_FIRST_HIT_AND_END_SEARCH ends" in accepted(log)[-1].text
     flags = RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH | RayFlag.FORCE_OPAQUE
     assert "opaque: committed, and ACCEPT_FIRST" in accepted(log_of(world, mask=0x01, ray_flags=flags))[-1].text

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rtviewer.dxr.counters import Counter
 from rtviewer.dxr.flags import RayFlag
 from rtviewer.io.ray_file import read_rays, write_ray_columns
 from rtviewer.scene.ray_sources import DiffuseRays, OcclusionRays, ShadowRays, SourceKind, default_light
@@ -68,6 +69,26 @@ def test_the_picture_is_of_the_source_set(live, kind):
     assert live.set_source(SourceKind.CAMERA) is None
     assert live.wait()
     assert live.image.receivers is None
+
+
+def test_an_x_ray_of_a_source_is_counted_logged_and_stepped(live):
+    """Source, x-ray mode and stepping together: the picture, the log and the question are of the same shadow ray."""
+    assert live.set_source("shadow") is None
+    live.toggle_x_ray()
+    assert live.wait()
+    x, y = picked(live)
+    log, picture = live.log, live.image
+    assert (log.source, log.x_ray) == (SourceKind.SHADOW, True)
+    assert picture.receivers is not None
+    assert log.x_ray_counters[Counter.COMMITS] == picture.x_ray[y, x, Counter.COMMITS]
+    assert live.step_log() is None
+    assert live.state.log_position == 0
+    assert live.expect(0) is None
+    assert live.explanation.sentence.startswith("instance 0")
+    assert live.explanation.events == (), "the ray's own events are not those of its x-ray"
+    live.toggle_x_ray()
+    assert live.wait()
+    assert (live.log.source, live.log.x_ray, live.state.log_position) == (SourceKind.SHADOW, False, -1)
 
 
 def test_sources_that_make_no_picture_are_refused(live):

@@ -13,8 +13,9 @@ from rtviewer.accel.navigate import Tree, tree_of
 from rtviewer.accel.structure import Structure
 
 NODE_COST = 1.0
-ELEMENT_COST = 1.0
-"""Cost of testing the children of a node, and of testing one leaf element; only their ratio means anything."""
+ELEMENT_COST = 0.5
+"""Cost of testing the children of a node, and of testing one leaf element; only their ratio means anything. Trees made
+cheapest with elements at 0.4 to 0.6 of a node were traced fastest."""
 
 
 @dataclass(frozen=True)

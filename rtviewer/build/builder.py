@@ -13,6 +13,7 @@ from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.sizes import Counts, result_size, tree_budget
 from rtviewer.accel.structure import Structure
 from rtviewer.build.corners import CornerTables
+from rtviewer.build.fast_trace import improved_tree
 from rtviewer.build.leaves import leaf_kind, update_sections, write_geometries
 from rtviewer.build.plan import plan
 from rtviewer.build.reference_rows import instance_rows
@@ -50,6 +51,7 @@ def build_blas(
         )
         counts = counts_of(inputs)
         tree = build_tree(references.rows, build_plan, tree_budget(counts, flags), workers)
+        tree = improved_tree(tree, references.rows, build_plan, tree_budget(counts, flags), workers)
         kind, content = leaf_kind(references, build_plan), update_sections(inputs, references, build_plan)
         corners = CornerTables(inputs, references.kept) if kind is SectionKind.INDEXED_PACKS else None
         structure = allocate(
@@ -105,6 +107,7 @@ def build_tlas(
     rows = instance_rows(references.bounds, references.ids, len(instances), references.reach)
     with Workers(progress, cancelled) as workers:
         tree = build_tree(rows, build_plan, tree_budget(counts, flags), workers)
+        tree = improved_tree(tree, rows, build_plan, tree_budget(counts, flags), workers)
         structure = allocate(
             AccelerationStructureType.TOP_LEVEL,
             flags,

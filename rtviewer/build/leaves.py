@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,21 +10,11 @@ from numpy.typing import NDArray
 from rtviewer.accel import layout
 from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.structure import Structure
+from rtviewer.build.index_scan import scan_indices
 from rtviewer.build.plan import BuildPlan
 from rtviewer.build.references import PrimitiveReferences
 from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
 from rtviewer.dxr.formats import IndexFormat
-
-
-def primitive_bounds(references: PrimitiveReferences, ids: NDArray[np.int32]) -> NDArray[np.float32]:
-    """(k, 6) float32 boxes of the primitives ``ids``."""
-    if not references.is_triangles:
-        return references.primitives[ids]
-    from rtviewer.kernels.leaves import triangle_bounds
-
-    bounds = np.empty((len(ids), 6), np.float32)
-    triangle_bounds(references.primitives, ids, bounds)
-    return bounds
 
 
 def leaf_kind(references: PrimitiveReferences, build_plan: BuildPlan) -> SectionKind:
@@ -46,10 +36,17 @@ def update_sections(
     }
 
 
-def update_records(inputs: BlasInputs) -> NDArray[np.void]:
-    """What an update must not change, per geometry (UPD-8)."""
+def index_scans(inputs: BlasInputs) -> list[tuple[int, int]]:
+    """(hash, largest) of each geometry's indices, see ``index_scan``; (0, -1) where there are none."""
+    indices = [getattr(geometry, "indices", None) for geometry in inputs.geometries]
+    return [(0, -1) if rows is None else scan_indices(rows) for rows in indices]
+
+
+def update_records(inputs: BlasInputs, scans: Sequence[tuple[int, int]] | None = None) -> NDArray[np.void]:
+    """What an update must not change, per geometry (UPD-8); ``scans``: as :func:`index_scans` gives them."""
     records = np.zeros(len(inputs.geometries), layout.UPDATE_RECORD)
-    for record, geometry in zip(records, inputs.geometries, strict=True):
+    scans = index_scans(inputs) if scans is None else scans
+    for record, geometry, (digest, _) in zip(records, inputs.geometries, scans, strict=True):
         if not isinstance(geometry, TrianglesGeometry):
             continue
         record["vertex_count"] = len(geometry.vertices)
@@ -57,18 +54,10 @@ def update_records(inputs: BlasInputs) -> NDArray[np.void]:
         if geometry.indices is not None:
             record["index_count"] = 3 * len(geometry.indices)
             record["index_format"] = int(geometry.index_format)
-            record["index_hash"] = content_hash(geometry.indices)
+            record["index_hash"] = digest
         else:
             record["index_format"] = int(IndexFormat.UNKNOWN)
     return records
-
-
-def content_hash(*arrays: NDArray[np.generic]) -> int:
-    """64 bits of the contents of arrays."""
-    digest = hashlib.blake2b(digest_size=8)
-    for array in arrays:
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return int.from_bytes(digest.digest(), "little")
 
 
 def write_geometries(structure: Structure, inputs: BlasInputs, references: PrimitiveReferences) -> None:

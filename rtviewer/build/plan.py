@@ -37,7 +37,8 @@ class BuildPlan:
     """``leaf_size``: most primitives in a leaf. ``pack_width``: primitives tested in one step.
     ``element_size``: bytes of a leaf element. ``grain``: ranges up to this many references are built by one thread; it
     does not depend on the number of threads, and neither does the result. ``indexed``: packs hold ids, corners stand in
-    sections of their own. ``updatable``: degenerates and update data are kept."""
+    sections of their own. ``updatable``: degenerates and update data are kept. ``improved_leaf``: most elements of a
+    leaf when the tree is to be improved after it was built (``build.fast_trace``), 0 when it is not."""
 
     leaf_size: int
     pack_width: int
@@ -46,6 +47,7 @@ class BuildPlan:
     method: Method = Method.BINNED
     indexed: bool = False
     updatable: bool = False
+    improved_leaf: int = 0
 
     @property
     def sides(self) -> int:
@@ -68,18 +70,18 @@ def plan(
     for flag, reason in NOT_IN_A_PLAIN_BUILD.items():
         if flags & flag:
             raise StructureError(f"{flag.name} cannot be used: {reason}")
-    method = Method.BINNED
-    if flags & BuildFlag.PREFER_FAST_BUILD:
-        method = Method.MORTON
-    elif flags & BuildFlag.PREFER_FAST_TRACE:
-        method = Method.SWEEP
+    method = Method.MORTON if flags & BuildFlag.PREFER_FAST_BUILD else Method.BINNED
+    improved = bool(flags & BuildFlag.PREFER_FAST_TRACE)
     small = bool(flags & BuildFlag.MINIMIZE_MEMORY)
     updatable = bool(flags & BuildFlag.ALLOW_UPDATE)
     if kind is AccelerationStructureType.TOP_LEVEL:
-        size = layout.INSTANCE_LEAF.itemsize
-        return BuildPlan(4 if small else 1, 1, size, 1 << 14, method, updatable=updatable)
+        size, leaf = layout.INSTANCE_LEAF.itemsize, 4 if small else 1
+        return BuildPlan(leaf, 1, size, 1 << 14, method, updatable=updatable, improved_leaf=leaf if improved else 0)
+    elements = 3 if small else 2
+    size = layout.INDEXED_PACK.itemsize if small else layout.TRIANGLE_PACK.itemsize
     if procedural:
-        return BuildPlan(12 if small else 8, 4, layout.BOX_PACK.itemsize, 1 << 16, method, updatable=updatable)
-    if small:
-        return BuildPlan(12, 4, layout.INDEXED_PACK.itemsize, 1 << 16, method, indexed=True, updatable=updatable)
-    return BuildPlan(8, 4, layout.TRIANGLE_PACK.itemsize, 1 << 16, method, updatable=updatable)
+        size = layout.BOX_PACK.itemsize
+    return BuildPlan(
+        4 * elements, 4, size, 1 << 16, method, indexed=small and not procedural, updatable=updatable,
+        improved_leaf=elements if improved else 0,
+    )  # fmt: skip

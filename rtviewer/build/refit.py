@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,11 @@ from rtviewer.accel.encode import seal, set_header
 from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.structure import Structure, aligned_bytes
 from rtviewer.build.builder import instance_descs, write_instance_leaves
-from rtviewer.build.corners import CornerTables
 from rtviewer.build.input_arrays import check_geometry_arrays, check_instance_arrays
-from rtviewer.build.leaves import primitive_bounds, update_records, write_geometries
-from rtviewer.build.references import PrimitiveReferences, instance_references, primitive_references
-from rtviewer.dxr.descs import BlasInputs, InstanceInputs
+from rtviewer.build.leaves import index_scans, update_records
+from rtviewer.build.moved_triangles import MovedTriangles, fill_triangles
+from rtviewer.build.references import PrimitiveReferences, check_blas, instance_references, primitive_references
+from rtviewer.dxr.descs import BlasInputs, InstanceInputs, TrianglesGeometry
 from rtviewer.dxr.flags import BuildFlag
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.rules import check_build_flags, require
@@ -46,17 +46,47 @@ def update_blas(
         flags | BuildFlag.PERFORM_UPDATE, source.type, profile, source_flags=source.build_flags
     )
     require(check_geometry_arrays(inputs), CALL)
-    require([*violations, *check_blas_update(source, inputs)], CALL)
-    references = primitive_references(inputs, profile, keep_degenerate=True)
-    require(_check_activity(source, references), CALL)
-    target = _copy(source, name, address)
-    fill_blas(target, inputs, references)
+    scans = index_scans(inputs)
+    require([*violations, *check_blas_update(source, inputs, scans)], CALL)
+    target = _fresh(source, name, address)
+    if source.is_procedural:
+        _fill_boxes(source, target, inputs, profile)
+    else:
+        _require_indices(inputs, scans, profile)
+        refitted = fill_triangles(source, target, MovedTriangles(inputs))
+        if not refitted.sound:
+            _explain(source, inputs, profile)
+        _finish(target, refitted.reach, refitted.degenerate)
     set_header(target, build_flags=int(flags & ~BuildFlag.PERFORM_UPDATE))
     return seal(target)
 
 
-def check_blas_update(source: Structure, inputs: BlasInputs) -> list[Violation]:
-    """UPD-7, UPD-8 and UPD-9: what may not change between a source and the inputs of its update."""
+def _require_indices(inputs: BlasInputs, scans: Sequence[tuple[int, int]], profile: Profile) -> None:
+    """GEO-4, and the rules that counts and flags decide."""
+    require(check_blas(inputs, profile), CALL)
+    for geometry, (_, largest) in zip(inputs.geometries, scans, strict=True):
+        if not isinstance(geometry, TrianglesGeometry) or geometry.indices is None:
+            continue
+        # Wider or signed indices were scanned modulo 2^32.
+        if largest >= len(geometry.vertices) or geometry.indices.dtype != np.uint32:
+            primitive_references(inputs, profile)
+            return
+
+
+def _explain(source: Structure, inputs: BlasInputs, profile: Profile) -> None:
+    """What the fast pass found wrong, with every violation by name (INA-3, INA-7)."""
+    references = primitive_references(inputs, profile, keep_degenerate=True)
+    require(_check_activity(source, references), CALL)
+    raise AssertionError("an update found something wrong that no rule explains")
+
+
+def check_blas_update(
+    source: Structure, inputs: BlasInputs, scans: Sequence[tuple[int, int]] | None = None
+) -> list[Violation]:
+    """UPD-7, UPD-8 and UPD-9: what may not change between a source and the inputs of its update.
+
+    ``scans``: of the indices, as ``leaves.index_scans`` gives them, where the caller has them.
+    """
     if source.is_top_level:
         text = "the source is a top-level structure and the inputs are geometries"
         return [violation("UPD-7", text, field="Inputs.Type", section=SECTION)]
@@ -65,7 +95,7 @@ def check_blas_update(source: Structure, inputs: BlasInputs) -> list[Violation]:
         text = f"the number of geometries must stay {len(rows)}"
         return [violation("UPD-8", text, field="Inputs.NumDescs", value=len(inputs.geometries), section=SECTION)]
     found: list[Violation] = []
-    old, new = source.section(SectionKind.UPDATE), update_records(inputs)
+    old, new = source.section(SectionKind.UPDATE), update_records(inputs, scans)
     for index, geometry in enumerate(inputs.geometries):
         field = f"Inputs.pGeometryDescs[{index}]"
         same = {
@@ -103,34 +133,36 @@ def _check_activity(source: Structure, references: PrimitiveReferences) -> list[
     return found
 
 
-def fill_blas(target: Structure, inputs: BlasInputs, references: PrimitiveReferences) -> None:
-    """Write positions, boxes and counts of ``inputs`` into a structure whose topology fits them (not sealed)."""
+def _fill_boxes(source: Structure, target: Structure, inputs: BlasInputs, profile: Profile) -> None:
+    """Write moved boxes, what encloses them, and counts (not sealed)."""
     from rtviewer.kernels.refit import element_bounds
 
-    packs = target.packs
-    ids = packs["id"]
-    number = np.where(ids == layout.UNUSED_LANE, 0, ids & layout.PRIMITIVE_BITS)
+    references = primitive_references(inputs, profile, keep_degenerate=True)
+    require(_check_activity(source, references), CALL)
+    target.section(SectionKind.NODES)[:] = source.nodes
+    packs, ids = target.packs, source.packs["id"]
     used = ids != layout.UNUSED_LANE
-    if len(ids):
+    number = np.where(used, ids & layout.PRIMITIVE_BITS, 0)
+    if len(packs):
         packs["id"] = np.where(used, number | references.flags[number], layout.UNUSED_LANE)
-    if target.is_procedural:
         boxes = np.where(used[:, None, :], references.primitives[number].transpose(0, 2, 1), np.float32(0))
         packs["low"], packs["high"] = boxes[:, :3], boxes[:, 3:]
-    elif target.is_indexed:
-        in_tree = np.zeros(inputs.primitive_count, np.bool_)
-        in_tree[number[used]] = True
-        CornerTables(inputs, in_tree).write(target.section(SectionKind.INDICES), target.section(SectionKind.VERTICES))
-    elif len(ids):
-        corners = references.primitives[number].transpose(0, 2, 3, 1)  # pack, corner, axis, lane
-        packs["vertices"] = np.where(used[:, None, None, :], corners, np.float32(0))
-    everything = primitive_bounds(references, np.arange(len(references.primitives), dtype=np.int32))
-    elements = np.empty((len(ids), 6), np.float32)
-    element_bounds(packs["id"], everything, elements)
-    active = np.zeros(len(everything), np.bool_)
-    active[number[used]] = True
-    _refit(target, elements, everything[active])
-    write_geometries(target, inputs, references)
-    set_header(target, max_abs=references.reach, degenerate_count=int(references.degenerate.sum()))
+    elements = np.empty((len(packs), 8), np.float32)
+    if len(packs):
+        everything, identities = np.ascontiguousarray(references.primitives), packs["id"]
+        element_bounds(
+            identities.ctypes.data, identities.strides[0], len(packs), everything.ctypes.data, elements.ctypes.data
+        )
+    refit_boxes(target, elements)
+    _finish(target, references.reach, references.degenerate)
+
+
+def _finish(target: Structure, reach: float, degenerate: NDArray[np.int64]) -> None:
+    """Header fields and degenerate counts, and the bounds of a structure whose nodes are written."""
+    rows = target.section(SectionKind.GEOMETRIES)
+    rows["degenerate_count"] = degenerate
+    set_header(target, max_abs=reach, degenerate_count=int(degenerate.sum()))
+    _set_bounds(target)
 
 
 def update_tlas(
@@ -153,14 +185,17 @@ def update_tlas(
     require(check_instance_arrays(instances), CALL)
     require([*violations, *check_tlas_update(source, instances)], CALL)
     references = instance_references(instances, blases, profile)
-    target = _copy(source, name, address)
+    target = _fresh(source, name, address)
+    target.section(SectionKind.NODES)[:] = source.nodes
     target.section(SectionKind.INSTANCE_DESCS)[:] = instance_descs(instances)
-    order = target.section(SectionKind.INSTANCE_LEAVES)["instance"].astype(np.int32)
+    order = source.instance_leaves["instance"].astype(np.int32)
     write_instance_leaves(target, references, order)
     place = np.empty(len(instances), np.int64)
     place[references.ids] = np.arange(len(references.ids))
-    elements = references.bounds[place[order]] if len(order) else np.empty((0, 6), np.float32)
-    _refit(target, np.ascontiguousarray(elements), references.bounds)
+    elements = np.zeros((len(order), 8), np.float32)
+    elements[:, [0, 1, 2, 4, 5, 6]] = references.bounds[place[order]]
+    refit_boxes(target, elements)
+    _set_bounds(target)
     set_header(
         target,
         max_abs=references.reach,
@@ -186,17 +221,35 @@ def check_tlas_update(source: Structure, instances: InstanceInputs) -> list[Viol
     ]
 
 
-def _copy(source: Structure, name: str, address: int) -> Structure:
-    data = aligned_bytes(source.size)
-    data[:] = source.data
-    return Structure(data, name or source.name, address or source.address)
+def _fresh(source: Structure, name: str, address: int) -> Structure:
+    """A structure with the source's header and small sections; nodes and leaf elements are still zero."""
+    target = Structure(aligned_bytes(source.size), name or source.name, address or source.address)
+    header = source.data[: layout.HEADER.itemsize]
+    target.data[: len(header)] = header
+    written = (SectionKind.NODES, SectionKind.TRIANGLE_PACKS, SectionKind.BOX_PACKS, SectionKind.INDEXED_PACKS)
+    for entry in source.header["sections"][: int(source.header["section_count"])]:
+        if entry["kind"] not in written:
+            first = int(entry["offset"])
+            last = first + int(entry["count"]) * int(entry["element_size"])
+            target.data[first:last] = source.data[first:last]
+    return target
 
 
-def _refit(target: Structure, elements: NDArray[np.float32], contents: NDArray[np.float32]) -> None:
-    """Boxes of all nodes from those of the leaf elements; ``contents`` (k, 6): boxes of all that is in the tree."""
-    from rtviewer.kernels.refit import refit_nodes
+def refit_boxes(target: Structure, elements: NDArray[np.float32]) -> None:
+    """Boxes of all nodes of a writable structure from those of its leaf elements, (m, 8) float32 as in
+    ``kernels.refit_lanes``."""
+    from rtviewer.kernels.refit import element_leaves, join_children
 
-    nodes = target.section(SectionKind.NODES).view(np.float32).reshape(-1, 64)
-    refit_nodes(nodes, nodes.view(np.int32), elements)
-    if len(contents):
-        set_header(target, bounds=np.stack([contents[:, :3].min(0), contents[:, 3:].max(0)]))
+    nodes = target.section(SectionKind.NODES)
+    if len(nodes):
+        element_leaves(nodes.ctypes.data, nodes.ctypes.data, 0, len(nodes), elements.ctypes.data)
+        join_children(nodes.ctypes.data, len(nodes))
+
+
+def _set_bounds(target: Structure) -> None:
+    """The header's bounds are those of all lanes of the root."""
+    nodes = target.section(SectionKind.NODES)
+    if len(nodes):
+        root = nodes[0]
+        low = [root[f"min_{axis}"].min() for axis in "xyz"]
+        set_header(target, bounds=np.array([low, [root[f"max_{axis}"].max() for axis in "xyz"]], np.float32))

@@ -249,13 +249,14 @@ def _refit(target: Structure, corners: NDArray[np.float32]) -> NDArray[np.float3
     ids = target.packs["id"]
     if not len(ids):
         return np.empty((0, 6), np.float32)
-    from rtviewer.kernels.refit import element_bounds, refit_nodes
+    from rtviewer.kernels.refit import element_bounds, element_leaves, join_children
 
-    boxes = np.concatenate([corners.min(1), corners.max(1)], 1)
-    elements = np.empty((len(ids), 6), np.float32)
-    element_bounds(ids, boxes, elements)
-    nodes = target.section(SectionKind.NODES).view(np.float32).reshape(-1, 64)
-    refit_nodes(nodes, nodes.view(np.int32), elements)
+    boxes = np.ascontiguousarray(np.concatenate([corners.min(1), corners.max(1)], 1))
+    elements = np.empty((len(ids), 8), np.float32)
+    element_bounds(ids.ctypes.data, ids.strides[0], len(ids), boxes.ctypes.data, elements.ctypes.data)
+    nodes = target.section(SectionKind.NODES)
+    element_leaves(nodes.ctypes.data, nodes.ctypes.data, 0, len(nodes), elements.ctypes.data)
+    join_children(nodes.ctypes.data, len(nodes))
     in_tree: NDArray[np.float32] = boxes[_numbers(target)]
     return in_tree
 

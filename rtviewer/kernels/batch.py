@@ -59,9 +59,9 @@ from rtviewer.kernels.state import (
 
 
 @jit
-def argument(batch, which, ray):
-    """An argument of a ray, uint32: its own or that of all."""
-    return np.int64(load_u32(load_i64(batch + which) + load_i64(batch + which + 8) * ray))
+def argument(which, ray):
+    """An argument of a ray, uint32: its own or that of all. ``which``: address of its place in the batch block."""
+    return np.int64(load_u32(load_i64(which) + load_i64(which + 8) * ray))
 
 
 @jit
@@ -69,12 +69,12 @@ def set_arguments(walk, batch, ray):
     """Fill the block of a walk with the arguments of a ray."""
     report_t = load_i64(batch + BATCH_REPORT_T) + load_i64(batch + BATCH_REPORT_T + 8) * ray
     store_f32(walk + REPORT_T, load_f32(report_t))
-    store_i64(walk + RAY_FLAGS, argument(batch, BATCH_FLAGS, ray))
-    store_i64(walk + RAY_MASK, argument(batch, BATCH_MASK, ray))
-    store_i64(walk + ANY_HIT, argument(batch, BATCH_ANY_HIT, ray))
-    store_i64(walk + INTERSECTION, argument(batch, BATCH_INTERSECTION, ray))
-    store_i64(walk + RAY_CONTRIBUTION, argument(batch, BATCH_CONTRIBUTION, ray) & 0xF)
-    store_i64(walk + MULTIPLIER, argument(batch, BATCH_MULTIPLIER, ray) & 0xF)
+    store_i64(walk + RAY_FLAGS, argument(batch + BATCH_FLAGS, ray))
+    store_i64(walk + RAY_MASK, argument(batch + BATCH_MASK, ray))
+    store_i64(walk + ANY_HIT, argument(batch + BATCH_ANY_HIT, ray))
+    store_i64(walk + INTERSECTION, argument(batch + BATCH_INTERSECTION, ray))
+    store_i64(walk + RAY_CONTRIBUTION, argument(batch + BATCH_CONTRIBUTION, ray) & 0xF)
+    store_i64(walk + MULTIPLIER, argument(batch + BATCH_MULTIPLIER, ray) & 0xF)
 
 
 @inline_jit

@@ -18,6 +18,7 @@ from numba.extending import intrinsic
 from rtviewer.kernels import jit
 from rtviewer.kernels.constants import FIRST_USER_PROGRAM, INSTANCE_DESC_SIZE
 from rtviewer.kernels.memory import load_f32, load_i64, load_u32, store_f32, store_i32, store_i64
+from rtviewer.kernels.parts import or_zero
 from rtviewer.kernels.state import (
     CANDIDATE_BLOCK,
     DIRECTION,
@@ -117,13 +118,6 @@ else:
 
 
 @jit
-def or_zero(address):
-    if address is None:
-        return np.int64(0)
-    return address
-
-
-@jit
 def fail(walk, fault, place, value):
     """End a ray because of a program of a user: what went wrong, with which program, on which value."""
     shown = min(max(np.int64(value), np.int64(-LARGEST_SHOWN)), np.int64(LARGEST_SHOWN))
@@ -205,8 +199,8 @@ def call_intersection(
     block = walk + CANDIDATE_BLOCK
     store_i64(block + BLOCK_GEOMETRIES, geometries)
     store_i64(block + BLOCK_GEOMETRY_COUNT, np.int64(geometry_count))
-    store_i64(block + BLOCK_COUNTERS, or_zero(counters))
-    store_i64(block + BLOCK_LOG, or_zero(log))
+    store_i64(block + BLOCK_COUNTERS, np.int64(or_zero(counters)))
+    store_i64(block + BLOCK_LOG, np.int64(or_zero(log)))
     store_i64(block + BLOCK_NUMBER, np.int64(number))
     store_i64(block + BLOCK_REPORTED, np.int64(0))
     store_i64(block + BLOCK_SIZE, np.int64(size))

@@ -46,7 +46,7 @@ def fill_reports(program, at, entry, leave, entry_axis, exit_axis, walk):
         put_report(walk, 1, np.float32(leave), 32 + exit_axis)
         return 2, False
     if program == PROGRAM_REPORT_T:
-        put_report(walk, 0, load_f32(walk + REPORT_T), 5)
+        put_report(walk, np.int64(0), load_f32(walk + REPORT_T), np.int64(5))
         return 1, False
     low_x, low_y, low_z = np.float64(load_f32(at)), np.float64(load_f32(at + 16)), np.float64(load_f32(at + 32))
     high_x, high_y = np.float64(load_f32(at + 48)), np.float64(load_f32(at + 64))

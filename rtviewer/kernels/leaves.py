@@ -300,17 +300,6 @@ else:
 
 
 @jit
-def triangle_bounds(corners, ids, bounds):
-    """``bounds`` (n, 6) float32 of the triangles ``ids`` (n,) int32 in ``corners`` (m, 3, 3) float32."""
-    for row in range(len(ids)):
-        triangle = ids[row]
-        for axis in range(3):
-            a, b, c = corners[triangle, 0, axis], corners[triangle, 1, axis], corners[triangle, 2, axis]
-            bounds[row, axis] = min(a, min(b, c))
-            bounds[row, axis + 3] = max(a, max(b, c))
-
-
-@jit
 def row_of(keys, at):
     return load_i64(keys + 8 * at) & ROW_MASK if keys != 0 else at
 

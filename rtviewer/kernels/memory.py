@@ -60,22 +60,6 @@ def _storer(kind):
     return store
 
 
-@intrinsic
-def _noinline_intrinsic(typing_context):
-    def generate(context, builder, signature, arguments):
-        builder.function.attributes.add("noinline")
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-def _nothing():
-    pass
-
-
-noinline = _nothing if numba.config.DISABLE_JIT else _noinline_intrinsic
-"""noinline(): said in a function, keeps it out of its callers: a hot loop has the registers to itself, and what is
-seldom needed takes none."""
 load_f32, store_f32 = _loader(_F32), _storer(_F32)
 load_f64 = _loader(_F64)
 load_i32, store_i32 = _loader(_I32), _storer(_I32)

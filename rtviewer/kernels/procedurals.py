@@ -11,7 +11,6 @@ from rtviewer.kernels.candidates import (
     first_of_geometry,
     log_candidate,
     may_repeat,
-    offer,
     opacity_of,
     reject_culled,
 )
@@ -54,6 +53,7 @@ from rtviewer.kernels.intersections import (
     put_report,
 )
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64
+from rtviewer.kernels.parts import call_offer, or_zero
 from rtviewer.kernels.ray_box import WIDEN, box_interval
 from rtviewer.kernels.state import (
     ENDED,
@@ -63,6 +63,8 @@ from rtviewer.kernels.state import (
     T_CURRENT,
     T_MAX,
     T_MIN,
+    WORLD,
+    WORLD_OFFER,
 )
 from rtviewer.kernels.vector import box_pack, lowest_bit
 
@@ -181,9 +183,10 @@ def report_hit(
     if is_first:
         count(counters, COUNT_REJECTED_NOTHING_REPORTED, -1)
     before = load_f32(walk + T_CURRENT)
-    verdict = offer(
-        False, t, kind, attribute_0, attribute_1, opacity, number, geometries, geometry_count, walk, counters
-    )
+    verdict = call_offer(
+        load_i64(load_i64(walk + WORLD) + WORLD_OFFER), np.int64(0), t, np.int64(kind), attribute_0, attribute_1,
+        opacity, number, geometries, geometry_count, walk, np.int64(or_zero(counters)),
+    )  # fmt: skip
     count_reason(counters, CANDIDATE_REASON_OF, verdict)
     log_candidate(
         log, EVENT_REPORT, verdict, kind, geometries, geometry_count, number, size,

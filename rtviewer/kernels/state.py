@@ -5,7 +5,7 @@ Blocks instead of arrays, because inner kernels take addresses (see ``memory``).
 
 from __future__ import annotations
 
-# The world: 128 bytes.
+# The world: 160 bytes.
 WORLD_NODES = 0
 WORLD_LEAVES = 8
 WORLD_DESCS = 16
@@ -36,7 +36,12 @@ WORLD_REPORT = 112
 """Address of the function that a user's intersection programs report hits to."""
 WORLD_REPEAT = 120
 """1: any-hit and intersection calls are repeated where the rules allow it (AH-7, PROC-8)."""
-WORLD_SIZE = 128
+# Addresses of parts (``parts``), 0 where none can be needed:
+WORLD_WALK_TRIANGLES = 128
+WORLD_WALK_INDEXED = 136
+WORLD_WALK_LEAVES = 144
+WORLD_OFFER = 152
+WORLD_SIZE = 160
 
 # A BLAS row: 88 bytes.
 BLAS_NODES = 0

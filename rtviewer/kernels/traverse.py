@@ -58,7 +58,8 @@ from rtviewer.kernels.constants import (
 )
 from rtviewer.kernels.culling import effective_opacity, is_mask_excluded, is_type_skipped
 from rtviewer.kernels.events import INSTANCE_REASON_OF, add_event, count, count_most, count_reason
-from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, noinline, store_f32, store_i32, store_i64
+from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, store_f32, store_i32, store_i64
+from rtviewer.kernels.parts import call_walk_level, or_zero
 from rtviewer.kernels.procedurals import test_box_leaf
 from rtviewer.kernels.ray_box import WIDEN
 from rtviewer.kernels.ray_setup import is_usual, octant_of, set_shear, set_slab
@@ -118,10 +119,18 @@ from rtviewer.kernels.state import (
     WORLD_NODES,
     WORLD_ONLY_LEAF,
     WORLD_REACH,
+    WORLD_WALK_INDEXED,
+    WORLD_WALK_LEAVES,
+    WORLD_WALK_TRIANGLES,
 )
 from rtviewer.kernels.triangles import axis_offset, fill_pack, test_met_triangles, test_triangle_leaf, used_lanes
 from rtviewer.kernels.vector import boxes, triangles, visit
 from rtviewer.kernels.vector_portable import NONE, UNORDERED
+
+TOP, BOTTOM = np.int64(0), np.int64(1)
+"""Levels, as events name them."""
+NOBODY = np.int64(-1)
+"""No instance."""
 
 
 @jit
@@ -144,8 +153,10 @@ def trace_rays(world, batch, counters, log, walk, first, last):
         if not alike:
             set_arguments(walk, batch, ray)
         if begin_ray(walk, batch, ray) and not_empty:
-            row = None if counters is None else counters + ray * (4 * COUNTERS)
-            walk_top(world, walk, row, log)
+            if counters is None:
+                walk_top(world, walk, None, log)
+            else:
+                walk_top(world, walk, counters + ray * (4 * COUNTERS), log)
         finish_ray(walk, batch, ray)
         if log is not None:
             store_i64(load_i64(batch + BATCH_LOG_END) + 8 * ray, load_i64(log + LOG_COUNT))
@@ -165,7 +176,7 @@ def trace_into_only(world, batch, walk, first, last):
             to_object(leaf, walk)
             usual = is_usual(walk + OBJECT_ORIGIN, load_f32(blas + BLAS_REACH))
             if usual or is_object_ray_finite(walk):
-                walk_bottom(blas, usual, walk, 0, None, None)
+                walk_bottom(blas, usual, walk, np.int64(0), None, None)
         finish_ray(walk, batch, ray)
 
 
@@ -213,10 +224,10 @@ def walk_top(world, walk, counters, log):
     set_slab(walk + SLAB_TOP, ray, reach, is_usual(ray, reach))
     octant = order_of(walk, ORIGIN)
     nodes, leaves = load_i64(world + WORLD_NODES), load_i64(world + WORLD_LEAVES)
-    ref, size = take_next(walk, 0, push_root(walk, 0, counters, log), 0, -1, log)
+    ref, size = take_next(walk, np.int64(0), push_root(walk, np.int64(0), counters, log), TOP, NOBODY, log)
     while ref != NONE:
         if ref >= 0:
-            ref, size = visit_node(nodes, ref, walk + SLAB_TOP, octant, walk, size, counters, log, 0, -1)
+            ref, size = visit_node(nodes, ref, walk + SLAB_TOP, octant, walk, size, counters, log, TOP, NOBODY)
         else:
             place, entry, leave = slot_of(walk, size, log)
             for leaf in range(~ref >> 2, (~ref >> 2) + (~ref & 3) + 1):
@@ -226,7 +237,7 @@ def walk_top(world, walk, counters, log):
                     return
             ref = np.int64(NONE)
         if ref == NONE:
-            ref, size = take_next(walk, 0, size, 0, -1, log)
+            ref, size = take_next(walk, np.int64(0), size, TOP, NOBODY, log)
 
 
 @inline_jit
@@ -240,7 +251,7 @@ def visit_node(nodes, node, slab, octant, walk, size, counters, log, level, inst
     if counters is None and log is None:
         references, entries = load_i64(walk + STACK_REFERENCES), load_i64(walk + STACK_ENTRIES)
         return visit(address, slab, load_f32(walk + T_MIN), end, references, entries, size, octant)
-    count(counters, COUNT_BLAS_NODES_VISITED if level == 1 else COUNT_TLAS_NODES_VISITED, 1)
+    count(counters, COUNT_BLAS_NODES_VISITED if level == BOTTOM else COUNT_TLAS_NODES_VISITED, 1)
     mask = boxes(address, slab, load_f32(walk + T_MIN), end, walk + INTERVAL)
     report_boxes(mask, node, walk, size, counters, log, level, instance)
     for rank in range(8):
@@ -411,29 +422,27 @@ def walk_bottom(blas, usual, walk, base, counters, log):
     store_i64(walk + BLAS, blas)
     store_i64(walk + KZ, set_shear(walk + SHEAR, walk + OBJECT_ORIGIN, reach))
     store_i64(walk + OCTANT, order_of(walk, OBJECT_ORIGIN))
-    if counters is not None or log is not None or load_i64(blas + BLAS_IS_TRIANGLES) == 0:
-        walk_leaves(blas, walk, base, counters, log)
-    elif load_i64(blas + BLAS_INDICES) == 0:
-        walk_triangles(blas, walk, base, None)
-    else:
-        walk_triangles(blas, walk, base, True)
+    world = load_i64(walk + WORLD)
+    part = load_i64(world + WORLD_WALK_LEAVES)
+    if counters is None and log is None and load_i64(blas + BLAS_IS_TRIANGLES) != 0:
+        part = load_i64(world + (WORLD_WALK_TRIANGLES if load_i64(blas + BLAS_INDICES) == 0 else WORLD_WALK_INDEXED))
+    call_walk_level(part, blas, walk, np.int64(base), np.int64(or_zero(counters)), np.int64(or_zero(log)))
 
 
 @jit
 def walk_leaves(blas, walk, base, counters, log):
     """Node by node and leaf by leaf, everything counted and logged."""
-    noinline()
     nodes, leaves = load_i64(blas + BLAS_NODES), load_i64(blas + BLAS_LEAVES)
     geometries, geometry_count = load_i64(blas + BLAS_GEOMETRIES), load_i64(blas + BLAS_GEOMETRY_COUNT)
     triangles, octant = load_i64(blas + BLAS_IS_TRIANGLES) != 0, load_i64(walk + OCTANT)
     instance = load_i64(walk + INSTANCE)
-    ref, size = take_next(walk, base, push_root(walk, base, counters, log), 1, instance, log)
+    ref, size = take_next(walk, base, push_root(walk, base, counters, log), BOTTOM, instance, log)
     while ref != NONE:
         if ref >= 0:
-            ref, size = visit_node(nodes, ref, walk + SLAB_BOTTOM, octant, walk, size, counters, log, 1, instance)
+            ref, size = visit_node(nodes, ref, walk + SLAB_BOTTOM, octant, walk, size, counters, log, BOTTOM, instance)
         else:
             first, last = ~ref >> 2, (~ref >> 2) + (~ref & 3) + 1
-            if triangles:
+            if triangles and counters is not None:  # else walk_triangles is the walk
                 test_triangle_leaf(leaves, first, last, geometries, geometry_count, walk, size, counters, log)
             else:
                 test_box_leaf(leaves, first, last, geometries, geometry_count, walk, size, counters, log)
@@ -441,18 +450,17 @@ def walk_leaves(blas, walk, base, counters, log):
                 return
             ref = np.int64(NONE)
         if ref == NONE:
-            ref, size = take_next(walk, base, size, 1, instance, log)
+            ref, size = take_next(walk, base, size, BOTTOM, instance, log)
 
 
 @jit
 def walk_triangles(blas, walk, base, indexed):
     """The same walk where nothing is counted or logged. ``indexed``: None where packs hold corners."""
-    noinline()
     nodes, leaves, octant = load_i64(blas + BLAS_NODES), load_i64(blas + BLAS_LEAVES), load_i64(walk + OCTANT)
     ref, size = np.int64(0), base
     while ref != NONE:
         while ref >= 0:
-            ref, size = visit_node(nodes, ref, walk + SLAB_BOTTOM, octant, walk, size, None, None, 1, -1)
+            ref, size = visit_node(nodes, ref, walk + SLAB_BOTTOM, octant, walk, size, None, None, BOTTOM, NOBODY)
         if ref != NONE:
             for pack in range(~ref >> 2, (~ref >> 2) + (~ref & 3) + 1):
                 lanes = test_pack(leaves, pack, blas, walk, indexed)
@@ -460,7 +468,7 @@ def walk_triangles(blas, walk, base, indexed):
                     test_met_triangles(lanes, blas, walk)
                     if load_i64(walk + ENDED) != 0:
                         return
-        ref, size = take_next(walk, base, size, 1, -1, None)
+        ref, size = take_next(walk, base, size, BOTTOM, NOBODY, None)
 
 
 @inline_jit

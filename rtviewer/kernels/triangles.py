@@ -11,7 +11,6 @@ from rtviewer.kernels.candidates import (
     first_of_geometry,
     log_candidate,
     may_repeat,
-    offer,
     opacity_of,
     outside_interval,
     reject_culled,
@@ -52,6 +51,7 @@ from rtviewer.kernels.memory import (
     store_f32,
     store_i32,
 )
+from rtviewer.kernels.parts import call_offer, or_zero
 from rtviewer.kernels.ray_triangle import covers, edge_functions
 from rtviewer.kernels.state import (
     BLAS,
@@ -71,6 +71,7 @@ from rtviewer.kernels.state import (
     SHEAR_SCALE,
     T_CURRENT,
     WORLD,
+    WORLD_OFFER,
     WORLD_RECORD_COUNT,
     WORLD_REPEAT,
 )
@@ -215,9 +216,9 @@ def offer_triangle_again(t, kind, u, v, w, det, opacity, number, geometries, geo
     )  # fmt: skip
     count(counters, COUNT_TRIANGLE_TESTS, 1)
     count(counters, COUNT_TRIANGLE_HITS, 1)
-    verdict = offer(
-        True, t, kind, np.float32(v / det), np.float32(w / det), opacity, number, geometries, geometry_count,
-        walk, counters,
+    verdict = call_offer(
+        load_i64(load_i64(walk + WORLD) + WORLD_OFFER), np.int64(1), t, np.int64(kind), np.float32(v / det),
+        np.float32(w / det), opacity, number, geometries, geometry_count, walk, np.int64(or_zero(counters)),
     )  # fmt: skip
     count_reason(counters, CANDIDATE_REASON_OF, verdict)
     log_candidate(
@@ -236,9 +237,10 @@ def meet_triangle(number, opacity, t, v, w, det, kz, geometries, geometry_count,
         return kind, VERDICT_BACK_FACE_CULLED if kind == BACK_FACE else VERDICT_FRONT_FACE_CULLED
     attribute_0, attribute_1 = np.float32(v / det), np.float32(w / det)
     if opacity != OPACITY_OPAQUE or load_i64(load_i64(walk + WORLD) + WORLD_RECORD_COUNT) >= 0:
-        return kind, offer(
-            True, t, kind, attribute_0, attribute_1, opacity, number, geometries, geometry_count, walk, counters
-        )
+        return kind, call_offer(
+            load_i64(load_i64(walk + WORLD) + WORLD_OFFER), np.int64(1), t, np.int64(kind), attribute_0, attribute_1,
+            opacity, number, geometries, geometry_count, walk, np.int64(or_zero(counters)),
+        )  # fmt: skip
     # Opaque and without a table: no shader is asked.
     verdict = outside_interval(True, t, walk)
     if verdict == VERDICT_NONE:

@@ -10,8 +10,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rtviewer.accel import layout
-from rtviewer.kernels import chunks, corners, cuts, exact_cost, leaves, morton, refit, state, topology
+from rtviewer.kernels import (
+    binary_tree,
+    chunks,
+    collapse,
+    corners,
+    cuts,
+    exact_cost,
+    leaves,
+    morton,
+    refit,
+    state,
+    topology,
+)
 
 
 def compile_all(progress: Callable[[float, str], None] | None = None) -> None:
@@ -20,6 +31,8 @@ def compile_all(progress: Callable[[float, str], None] | None = None) -> None:
         ("tracer", lambda: _tracer(False, False)),
         ("tracer with counters", lambda: _tracer(True, False)),
         ("ray log", lambda: _tracer(True, True)),
+        ("updates", _refit),
+        ("builder for fast traces", _improver),
     ]
     for number, (name, step) in enumerate(steps):
         if progress:
@@ -62,18 +75,49 @@ def _builder() -> None:
     leaves.fill_nodes(free, 0, free, free, free, 0, 0)
     corners.number_vertices(0, 0, 0, 0, at)
     corners.write_corners(0, 0, 0, at, 0, at, 0, at, at)
-    bounds = np.zeros((1, 6), np.float32)
-    leaves.triangle_bounds(np.zeros((1, 3, 3), np.float32), np.zeros(1, np.int32), bounds)
-    packs, nodes = np.zeros(1, layout.TRIANGLE_PACK), np.zeros((1, 64), np.float32)
-    refit.element_bounds(packs["id"], bounds, np.zeros((1, 6), np.float32))
-    refit.refit_nodes(nodes, nodes.view(np.int32), np.zeros((1, 6), np.float32))
+
+
+def _refit() -> None:
+    empty = np.zeros(128, np.int64)
+    at = empty.ctypes.data
+    refit.element_bounds(at, 16, 0, at, at)
+    refit.element_leaves(at, at, 0, 0, at)
+    refit.join_children(at, 0)
+    refit.triangle_packs(at, 0, 0, at, at)
+    refit.scan(at, 0, at)
+
+
+def _improver() -> None:
+    """On a tree of two leaf elements, whose parent is the root."""
+    boxes, choices = np.zeros((4, 8), np.float32), np.zeros(4, np.int64)
+    links = np.array([[2, -1, 0, 0], [2, -1, 0, 0], [-1, 0, 1, 0]], np.int32)
+    room, order = np.zeros(1 << 16, np.uint8), np.array([2, 0, 1], np.int32)
+    box, link, at, free = boxes.ctypes.data, links.ctypes.data, order.ctypes.data, room.ctypes.data
+    binary_tree.element_boxes(box, free, 0, 0, box)
+    binary_tree.from_wide(free, 32, 0, 0, free, free, free)
+    binary_tree.inner_area(box, link, 0, 0, free)
+    binary_tree.find_places(box, link, at, 0, 0, free, free, free)
+    binary_tree.move(box, link, at, free, free, 0, free)
+    collapse.order_nodes(link, 2, free)
+    collapse.measure(link, at, 3, free)
+    one = np.float32(1.0)
+    collapse.choose(box, link, at, 3, one, one, one, 1, free, choices.ctypes.data)
+    collapse.gather(link, choices.ctypes.data, 2, free, free + 64)
+    collapse.list_elements(link, 2, free, 0, free + 64)
+    collapse.write_nodes(link, choices.ctypes.data, 2, free + 32768, free + 16384, free)
 
 
 def _tracer(counting: bool, logging: bool) -> None:
+    from rtviewer.kernels import part_library
     from rtviewer.kernels.traverse import trace_rays
 
-    world, batch, log, walk = (
-        np.zeros(size, np.uint8).ctypes.data
-        for size in (state.WORLD_SIZE, state.BATCH_SIZE, state.LOG_SIZE, state.WALK_SIZE)
-    )
+    sizes = (state.WORLD_SIZE, state.BATCH_SIZE, state.LOG_SIZE, state.WALK_SIZE)
+    blocks = [np.zeros(size, np.uint8) for size in sizes]
+    world, batch, log, walk = (block.ctypes.data for block in blocks)
+    kind = part_library.LOGGING if logging else part_library.COUNTING if counting else part_library.PLAIN
+    for part in (part_library.LEAVES[kind], part_library.OFFERS[kind]):
+        part_library.address_of(part)
+    if kind == part_library.PLAIN:
+        part_library.address_of(part_library.plain_triangles)
+        part_library.address_of(part_library.plain_indexed)
     trace_rays(world, batch, 0 if counting else None, log if logging else None, walk, 0, 0)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rtviewer.accel.layout import STATE_DEHYDRATED, SectionKind
 from rtviewer.accel.structure import Structure
-from rtviewer.dxr.flags import GeometryFlag, PipelineFlag, RayFlag
+from rtviewer.dxr.flags import GeometryFlag, InstanceFlag, PipelineFlag, RayFlag
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.programs import ProgramTable
 from rtviewer.dxr.rules import check_ray_flags, require
@@ -233,6 +233,7 @@ class Dispatcher:
         records = table.rows_with(settings.programs) if table is not None else np.zeros((0, 4), np.int32)
         programs = np.array([own.address for own in settings.programs.programs], np.int64)
         world = self._world_of(settings, records, programs)
+        self._put_parts(world, arguments[0], settings, counters=counters, log=log is not None)
         if decisions is not None:
             _put(walk, state.QUERY_DECISIONS, decisions.ctypes.data)
             _put(walk, state.QUERY_DECIDED, len(decisions))
@@ -276,6 +277,33 @@ class Dispatcher:
         _put(world, state.WORLD_REPORT, settings.programs.report)
         _put(world, state.WORLD_REPEAT, int(settings.repeat_calls))
         return world
+
+    def _put_parts(
+        self, world: NDArray[np.uint8], flags: NDArray[np.uint32], settings: TraceSettings, *, counters: bool, log: bool
+    ) -> None:
+        """Addresses of the parts of the walk that this call can need; what it cannot need is not compiled."""
+        from rtviewer.kernels import part_library, state
+
+        kind = part_library.LOGGING if log else part_library.COUNTING if counters else part_library.PLAIN
+        used = self._used.values()
+        if kind != part_library.PLAIN or any(blas.is_procedural for blas in used):
+            _put(world, state.WORLD_WALK_LEAVES, part_library.address_of(part_library.LEAVES[kind]))
+        if kind == part_library.PLAIN and any(not blas.is_procedural and not blas.is_indexed for blas in used):
+            _put(world, state.WORLD_WALK_TRIANGLES, part_library.address_of(part_library.plain_triangles))
+        if kind == part_library.PLAIN and any(not blas.is_procedural and blas.is_indexed for blas in used):
+            _put(world, state.WORLD_WALK_INDEXED, part_library.address_of(part_library.plain_indexed))
+        forced = bool((flags & np.uint32(int(RayFlag.FORCE_NON_OPAQUE))).any())
+        if self._may_ask_shaders or forced or settings.hit_groups is not None:
+            _put(world, state.WORLD_OFFER, part_library.address_of(part_library.OFFERS[kind]))
+
+    @cached_property
+    def _may_ask_shaders(self) -> bool:
+        """Whether something else than an opaque triangle can be met without ray flags or a table that make it so."""
+        flags = self.tlas.instance_descs["InstanceContributionAndFlags"] >> 24
+        if (flags & int(InstanceFlag.FORCE_NON_OPAQUE)).any():
+            return True
+        opaque = int(GeometryFlag.OPAQUE)
+        return any(blas.is_procedural or (blas.geometries["flags"] & opaque == 0).any() for blas in self._used.values())
 
     def _arguments(self, settings: TraceSettings, count: int, *, inline: bool) -> tuple[NDArray[Any], ...]:
         """The arguments of each ray as (1,) or (n,) arrays, in the order of the batch block."""

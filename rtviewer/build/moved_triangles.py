@@ -1,0 +1,179 @@
+"""Moved triangles in an old tree: one compiled pass over the leaves, and exact looks at what that pass is unsure of.
+
+The pass reads vertices through the indices, writes packs and boxes, and notes what is rare: a NaN, and triangles whose
+area float32 cannot tell from zero. Triangles that are not in the tree are inactive or degenerate for ever; they are few
+and are looked at in numpy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtviewer.accel import layout
+from rtviewer.accel.layout import SectionKind
+from rtviewer.accel.structure import Structure
+from rtviewer.build.parallel import run_tasks
+from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
+from rtviewer.dxr.flags import GeometryFlag
+from rtviewer.scene.primitives import degenerate_triangles, inactive_triangles, transformed_vertices
+
+GRAIN = 8192
+"""Packs, and nodes, of one task; the result does not depend on it."""
+SMALL = 12_000
+"""Packs from which starting threads pays."""
+
+
+@dataclass
+class MovedTriangles:
+    """What an update reads of its inputs: vertices after the transform and uint32 indices, per geometry, contiguous.
+
+    ``first`` (m + 1,) int64: numbers of the geometries' first primitives, and of all. Indices must be in range.
+    """
+
+    inputs: BlasInputs
+    vertices: list[NDArray[np.float32]] = field(default_factory=list)
+    indices: list[NDArray[np.uint32]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        triangles = [g for g in self.inputs.geometries if isinstance(g, TrianglesGeometry)]
+        self.vertices = [np.ascontiguousarray(transformed_vertices(g), np.float32) for g in triangles]
+        self.indices = [
+            np.arange(3 * g.primitive_count, dtype=np.uint32) if g.indices is None
+            else np.ascontiguousarray(g.indices, np.uint32).ravel()
+            for g in triangles
+        ]  # fmt: skip
+        self.first = np.concatenate([[0], np.cumsum([g.primitive_count for g in triangles], dtype=np.int64)])
+
+    def rows(self) -> NDArray[np.int64]:
+        """Geometry rows as ``kernels.refit`` reads them."""
+        rows = np.zeros((len(self.vertices), 5), np.int64)
+        for row, geometry in enumerate(self.inputs.geometries):
+            bits = layout.ID_OPAQUE if geometry.flags & GeometryFlag.OPAQUE else 0
+            bits |= layout.ID_NO_DUPLICATE if geometry.flags & GeometryFlag.NO_DUPLICATE_ANYHIT_INVOCATION else 0
+            rows[row] = (
+                self.first[row],
+                self.first[row + 1],
+                self.vertices[row].ctypes.data,
+                self.indices[row].ctypes.data,
+                bits,
+            )
+        return rows
+
+    def geometry_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.searchsorted(self.first, numbers, side="right") - 1
+
+    def corners(self, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(k, 3, 3) float32: corners of the triangles ``numbers``."""
+        corners = np.empty((len(numbers), 3, 3), np.float32)
+        geometry = self.geometry_of(numbers)
+        for row in np.unique(geometry):
+            mine = geometry == row
+            corners[mine] = self.vertices[row][self.indices[row].reshape(-1, 3)[numbers[mine] - self.first[row]]]
+        return corners
+
+    def per_geometry(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(m,) how many of ``numbers`` are in each geometry."""
+        return np.bincount(self.geometry_of(numbers), minlength=len(self.vertices))
+
+
+@dataclass(frozen=True)
+class Refitted:
+    """``sound``: no NaN, and nothing turned active or inactive; the rest holds only then. ``reach``: largest finite
+    coordinate of an active triangle. ``degenerate`` (m,): degenerate ones of each geometry."""
+
+    sound: bool
+    reach: float = 0.0
+    degenerate: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+def fill_triangles(source: Structure, target: Structure, moved: MovedTriangles) -> Refitted:
+    """Write nodes, packs and vertices of ``target`` from the topology of ``source`` and moved triangles.
+
+    ``target``: the size and sections of ``source``, whose nodes and packs are not written yet. Bits do not depend on
+    the number of threads.
+    """
+    out = left_out(source)
+    corners = moved.corners(out)
+    dead = inactive_triangles(corners)
+    bits = np.unpackbits(source.section(SectionKind.INACTIVE), bitorder="little")
+    if not np.array_equal(bits[out], dead) or int(bits.sum()) != int(dead.sum()) or np.isnan(corners[~dead]).any():
+        return Refitted(False)
+    reach = _finite_reach(corners[~dead])
+    flat = degenerate_triangles(corners) & ~dead
+    degenerate = moved.per_geometry(out[flat])
+    if len(source.nodes):
+        doubtful = _run(source, target, moved)
+        ids = target.packs["id"]
+        numbers = (ids[doubtful >> 2, doubtful & 3] & layout.PRIMITIVE_BITS).astype(np.int64)
+        corners = moved.corners(numbers)
+        if np.isnan(corners).any():
+            return Refitted(False)
+        reach = max(reach, _reach_of_root(target))
+        if np.isinf(corners).any():
+            inside = ids[ids != layout.UNUSED_LANE] & layout.PRIMITIVE_BITS
+            reach = max(reach, _finite_reach(moved.corners(inside.astype(np.int64))))
+        flat = degenerate_triangles(corners)
+        ids[doubtful[flat] >> 2, doubtful[flat] & 3] |= layout.ID_DEGENERATE
+        degenerate += moved.per_geometry(numbers[flat])
+    return Refitted(True, reach, degenerate)
+
+
+def _reach_of_root(structure: Structure) -> float:
+    """The largest finite coordinate of the root's boxes; with infinities it may be less than that of the triangles."""
+    root = structure.nodes[:1].view(np.float32)[:48]
+    return _finite_reach(root)
+
+
+def _finite_reach(corners: NDArray[np.float32]) -> float:
+    sizes = np.abs(corners)
+    return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
+
+
+def left_out(structure: Structure) -> NDArray[np.int64]:
+    """Numbers of the primitives that are not in the tree."""
+    count = int(structure.header["input_count"])
+    if int(structure.header["active_count"]) == count:
+        return np.empty(0, np.int64)
+    out = np.ones(count, np.bool_)
+    ids = structure.packs["id"]
+    out[ids[ids != layout.UNUSED_LANE] & layout.PRIMITIVE_BITS] = False
+    return np.flatnonzero(out)
+
+
+def _run(source: Structure, target: Structure, moved: MovedTriangles) -> NDArray[np.int32]:
+    """The compiled pass; returns the lanes that may be degenerate or not finite, in leaf order."""
+    from rtviewer.kernels import refit
+
+    rows, elements = moved.rows(), np.empty((len(source.packs), 8), np.float32)
+    indexed = source.is_indexed
+    work = np.array(
+        [
+            source.nodes.ctypes.data, target.nodes.ctypes.data, source.packs.ctypes.data, target.packs.ctypes.data,
+            rows.ctypes.data, len(rows),
+            target.section(SectionKind.INDICES).ctypes.data if indexed else 0,
+            target.section(SectionKind.VERTICES).ctypes.data if indexed else 0,
+            len(source.packs), elements.ctypes.data,
+        ],
+        np.int64,
+    )  # fmt: skip
+    lanes: list[NDArray[np.int32]] = [np.empty(0, np.int32)] * -(-len(source.packs) // GRAIN)
+
+    def write_packs(part: int) -> None:
+        first, last = part * GRAIN, min((part + 1) * GRAIN, len(source.packs))
+        scratch, doubtful = np.empty(refit.SCRATCH_SIZE, np.uint8), np.empty(4 * (last - first), np.int32)
+        count = refit.triangle_packs(work.ctypes.data, first, last, scratch.ctypes.data, doubtful.ctypes.data)
+        lanes[part] = doubtful[:count]
+
+    def write_nodes(part: int) -> None:
+        first, last = part * GRAIN, min((part + 1) * GRAIN, len(source.nodes))
+        refit.element_leaves(source.nodes.ctypes.data, target.nodes.ctypes.data, first, last, elements.ctypes.data)
+
+    threads = 0 if len(source.packs) >= SMALL else 1
+    # Triangles of different leaves share rows of the vertex section.
+    run_tasks(write_packs, len(lanes), threads=1 if indexed else threads)
+    run_tasks(write_nodes, -(-len(source.nodes) // GRAIN), threads=threads)
+    refit.join_children(target.nodes.ctypes.data, len(target.nodes))
+    return np.concatenate(lanes)

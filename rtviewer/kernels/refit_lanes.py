@@ -1,0 +1,331 @@
+"""The vector steps of an update: four triangles of a pack, the lanes of a node, 32 words of an index buffer.
+
+Each is one intrinsic (see ``emit``) with a portable twin in numpy that runs where the JIT is off. Minima and maxima are
+taken in a fixed order, so the bits of a box depend on its triangles alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from rtviewer.kernels import emit
+from rtviewer.kernels.constants import PRIMITIVE_BITS
+
+ELEMENT_SIZE = 32
+"""Bytes of the box of a leaf element: minimum x, y, z, any, maximum x, y, z, any; float32."""
+SCAN_SIZE = 160
+"""Bytes of a scan in the making, uint32x8 each: four hashes, the largest word."""
+SCAN_WORDS = 32
+"""Words of one step of a scan."""
+
+UNSURE = np.float32(2.0**-20)
+"""Sixteen unit roundoffs: what rounding can make of a difference of two products of differences, relative to the sum
+of the products, is below half of this."""
+TOO_SMALL = np.float32(1e-30)
+"""Differences below this may be what underflow left of zero, or of something else."""
+
+_INT4, _INT8 = ir.VectorType(emit.INT32, 4), ir.VectorType(emit.INT32, 8)
+_MULTIPLIER, _TURN = 0x9E3779B1, 13
+"""2^32 over the golden ratio, odd."""
+
+
+def _shuffled(builder, vector, lanes):
+    return builder.shuffle_vector(vector, vector, ir.Constant(ir.VectorType(emit.INT32, len(lanes)), list(lanes)))
+
+
+def _blend(builder, a, b, lanes):
+    return builder.shuffle_vector(a, b, ir.Constant(_INT4, lanes))
+
+
+def _reduced(builder, vector, choose):
+    """One value of all lanes, by halves."""
+    while vector.type.count > 1:
+        half = vector.type.count // 2
+        if half == 1:
+            low, high = (builder.extract_element(vector, ir.Constant(emit.INT32, k)) for k in range(2))
+            return choose(builder, low, high)
+        vector = choose(
+            builder, _shuffled(builder, vector, range(half)), _shuffled(builder, vector, range(half, 2 * half))
+        )
+    return vector
+
+
+def _vertex(builder, address):
+    """x, y, z of a vertex in the lower lanes of a vector; twelve bytes are read and no more."""
+    pointer = builder.inttoptr(address, emit.FLOAT4.as_pointer())
+    mask = ir.Constant(ir.VectorType(emit.BOOL, 4), [1, 1, 1, 0])
+    return _call(builder, "llvm.masked.load.v4f32.p0", emit.FLOAT4, [pointer, mask, emit.constant(emit.FLOAT4, 0.0)])
+
+
+def _call(builder, name, result, arguments):
+    kind = ir.FunctionType(result, [argument.type for argument in arguments])
+    return builder.call(builder.module.globals.get(name) or ir.Function(builder.module, kind, name), arguments)
+
+
+def _places(builder, identity, row):
+    """Addresses of the vertices of a pack, [corner][lane]; an unused lane repeats the lane before it."""
+    first, vertices, indices = (emit.load(builder, row, offset, emit.INT64) for offset in (0, 16, 24))
+    places, before = [[], [], []], None
+    for lane in range(4):
+        number = builder.extract_element(identity, ir.Constant(emit.INT32, lane))
+        if before is not None:
+            number = builder.select(builder.icmp_signed("==", number, ir.Constant(emit.INT32, -1)), before, number)
+        before = number
+        number = builder.zext(builder.and_(number, ir.Constant(emit.INT32, PRIMITIVE_BITS)), emit.INT64)
+        stored = builder.add(indices, builder.mul(builder.sub(number, first), ir.Constant(emit.INT64, 12)))
+        for k in range(3):
+            vertex = builder.zext(emit.load(builder, stored, 4 * k, emit.INT32), emit.INT64)
+            places[k].append(builder.add(vertices, builder.mul(vertex, ir.Constant(emit.INT64, 12))))
+    return places
+
+
+def _transposed(builder, a, b, c, d):
+    """Three vectors of four: the first lanes of all, the second, the third."""
+    low_ab, low_cd = _blend(builder, a, b, [0, 4, 1, 5]), _blend(builder, c, d, [0, 4, 1, 5])
+    high_ab, high_cd = _blend(builder, a, b, [2, 6, 3, 7]), _blend(builder, c, d, [2, 6, 3, 7])
+    return [
+        _blend(builder, low_ab, low_cd, [0, 1, 4, 5]),
+        _blend(builder, low_ab, low_cd, [2, 3, 6, 7]),
+        _blend(builder, high_ab, high_cd, [0, 1, 4, 5]),
+    ]
+
+
+def _of_lanes(builder, x, y, z, choose):
+    """x, y, z of one vector each, reduced over their lanes, side by side; the fourth lane is any."""
+    low_xy, high_xy = _blend(builder, x, y, [0, 4, 1, 5]), _blend(builder, x, y, [2, 6, 3, 7])
+    low_z, high_z = _blend(builder, z, z, [0, 0, 1, 1]), _blend(builder, z, z, [2, 2, 3, 3])
+    xy, zz = choose(builder, low_xy, high_xy), choose(builder, low_z, high_z)  # x y x y, z z z z
+    return choose(builder, _blend(builder, xy, zz, [0, 1, 4, 5]), _blend(builder, xy, zz, [2, 3, 6, 7]))
+
+
+def _absolute(builder, vector):
+    bits = builder.bitcast(vector, ir.VectorType(emit.INT32, vector.type.count))
+    return builder.bitcast(builder.and_(bits, emit.constant(bits.type, 0x7FFFFFFF)), vector.type)
+
+
+def _has_area(builder, corners):
+    """Whether some component of the cross product is surely not zero: together they are larger than what rounding
+    could have made of three zeros. Never where a coordinate is not finite, which makes a sum infinite or NaN."""
+    u, v = ([builder.fsub(corners[k][axis], corners[0][axis]) for axis in range(3)] for k in (1, 2))
+    area, size = emit.constant(emit.FLOAT4, 0.0), emit.constant(emit.FLOAT4, 0.0)
+    for i, j in ((1, 2), (2, 0), (0, 1)):
+        p, q = builder.fmul(u[i], v[j]), builder.fmul(u[j], v[i])
+        area = builder.fadd(area, _absolute(builder, builder.fsub(p, q)))
+        size = builder.fadd(size, builder.fadd(_absolute(builder, p), _absolute(builder, q)))
+    bound = builder.fmul(size, emit.constant(emit.FLOAT4, float(UNSURE)))
+    return builder.fcmp_ordered(">", area, builder.fadd(bound, emit.constant(emit.FLOAT4, float(TOO_SMALL))))
+
+
+@intrinsic
+def _pack_intrinsic(typing_context, identities, row, out, new_identities, element):
+    def generate(context, builder, signature, arguments):
+        identities, row, out, new_identities, element = arguments
+        identity = emit.load(builder, identities, 0, _INT4)
+        used = builder.icmp_signed("!=", identity, emit.constant(_INT4, -1))
+        places = _places(builder, identity, row)
+        corners = [_transposed(builder, *(_vertex(builder, place) for place in corner)) for corner in places]
+        bits = emit.splat(builder, emit.load(builder, row, 32, emit.INT32), _INT4)
+        number = builder.or_(builder.and_(identity, emit.constant(_INT4, PRIMITIVE_BITS)), bits)
+        emit.store(builder, builder.select(used, number, identity), new_identities, 0)
+        for corner, values in enumerate(corners):
+            for axis, value in enumerate(values):
+                value = builder.select(used, value, emit.constant(emit.FLOAT4, 0.0))
+                emit.store(builder, value, out, 48 * corner + 16 * axis)
+        for choose, offset in ((emit.smaller, 0), (emit.larger, 16)):
+            ends = [choose(builder, a, choose(builder, b, c)) for a, b, c in zip(*corners, strict=True)]
+            emit.store(builder, _of_lanes(builder, *ends, choose), element, offset)
+        return emit.mask(builder, builder.and_(used, builder.not_(_has_area(builder, corners))))
+
+    return types.uint32(*[types.int64] * 5), generate
+
+
+def _fetch(builder, address):
+    """Ask for a cache line; nothing is read, so the address may be any."""
+    hints = [ir.Constant(emit.INT32, value) for value in (0, 3, 1)]
+    pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
+    _call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer, *hints])
+
+
+@intrinsic
+def _fetch_intrinsic(typing_context, far, near, row):
+    def generate(context, builder, signature, arguments):
+        far, near, row = arguments
+        first, end, vertices, indices = (emit.load(builder, row, 8 * k, emit.INT64) for k in range(4))
+        for lane in range(4):
+            for identities in (far, near):
+                number = emit.load(builder, identities, 4 * lane, emit.INT32)
+                number = builder.zext(builder.and_(number, ir.Constant(emit.INT32, PRIMITIVE_BITS)), emit.INT64)
+                number = builder.sub(number, first)
+                inside = builder.icmp_unsigned("<", number, builder.sub(end, first))
+                number = builder.select(inside, number, ir.Constant(emit.INT64, 0))
+                at = builder.add(indices, builder.mul(number, ir.Constant(emit.INT64, 12)))
+                if identities is far:
+                    _fetch(builder, at)
+                    continue
+                for corner in range(3):
+                    vertex = builder.zext(emit.load(builder, at, 4 * corner, emit.INT32), emit.INT64)
+                    _fetch(builder, builder.add(vertices, builder.mul(vertex, ir.Constant(emit.INT64, 12))))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def _join_intrinsic(typing_context, child, lane):
+    def generate(context, builder, signature, arguments):
+        child, lane = arguments
+        for axis in range(3):
+            low = _reduced(builder, emit.load(builder, child, 64 * axis, emit.FLOAT8), emit.smaller)
+            high = _reduced(builder, emit.load(builder, child, 64 * axis + 32, emit.FLOAT8), emit.larger)
+            emit.store(builder, low, lane, 64 * axis)
+            emit.store(builder, high, lane, 64 * axis + 32)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def _leaves_intrinsic(typing_context, source, target, elements):
+    def generate(context, builder, signature, arguments):
+        source, target, elements = arguments
+        children = emit.load(builder, source, 192, _INT8)
+        leaf = builder.icmp_signed("<", children, emit.constant(_INT8, 0))
+        # Lanes without a leaf read the first element, and every lane reads four: fewer repeat the last.
+        code = builder.select(leaf, builder.not_(children), emit.constant(_INT8, 0))
+        boxes = [
+            _leaf_box(builder, elements, builder.extract_element(code, ir.Constant(emit.INT32, k))) for k in range(8)
+        ]
+        for end in range(2):
+            halves = [_transposed(builder, *(box[end] for box in boxes[half : half + 4])) for half in (0, 4)]
+            for axis in range(3):
+                wide = builder.shuffle_vector(halves[0][axis], halves[1][axis], ir.Constant(_INT8, list(range(8))))
+                before = emit.load(builder, source, 64 * axis + 32 * end, emit.FLOAT8)
+                emit.store(builder, builder.select(leaf, wide, before), target, 64 * axis + 32 * end)
+        emit.store(builder, children, target, 192)
+        emit.store(builder, emit.load(builder, source, 224, _INT8), target, 224)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+def _leaf_box(builder, elements, code):
+    """(minimum, maximum) of the elements of a leaf."""
+    first = builder.zext(builder.lshr(code, ir.Constant(emit.INT32, 2)), emit.INT64)
+    more = builder.zext(builder.and_(code, ir.Constant(emit.INT32, 3)), emit.INT64)
+    low = high = None
+    for k in range(4):
+        step = ir.Constant(emit.INT64, k)
+        step = builder.select(builder.icmp_unsigned("<", step, more), step, more)
+        at = builder.add(elements, builder.mul(builder.add(first, step), ir.Constant(emit.INT64, ELEMENT_SIZE)))
+        a, b = emit.load(builder, at, 0, emit.FLOAT4), emit.load(builder, at, 16, emit.FLOAT4)
+        low, high = (a, b) if low is None else (emit.smaller(builder, a, low), emit.larger(builder, b, high))
+    return low, high
+
+
+@intrinsic
+def _scan_intrinsic(typing_context, words, scan):
+    def generate(context, builder, signature, arguments):
+        words, scan = arguments
+        largest = emit.load(builder, scan, 128, _INT8)
+        for part in range(4):
+            value = emit.load(builder, words, 32 * part, _INT8)
+            hashed = builder.xor(emit.load(builder, scan, 32 * part, _INT8), value)
+            hashed = builder.or_(
+                builder.shl(hashed, emit.constant(_INT8, _TURN)), builder.lshr(hashed, emit.constant(_INT8, 32 - _TURN))
+            )
+            emit.store(builder, builder.mul(hashed, emit.constant(_INT8, _MULTIPLIER)), scan, 32 * part)
+            largest = builder.select(builder.icmp_unsigned(">", value, largest), value, largest)
+        emit.store(builder, largest, scan, 128)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+# --- the same without the JIT -------------------------------------------------------------------------------------
+
+
+def _view(address, count, kind=np.float32):
+    pointer = ctypes.cast(int(address), ctypes.POINTER(ctypes.c_uint8))
+    return np.ctypeslib.as_array(pointer, (count * np.dtype(kind).itemsize,)).view(kind)
+
+
+def pack_portable(identities, row, out, new_identities, element):
+    """As ``refit_pack``, in numpy."""
+    identity = _view(identities, 4, np.int32)
+    first, _, vertices, indices, flags = (int(value) for value in _view(row, 5, np.int64))
+    used, number = identity != -1, identity & PRIMITIVE_BITS
+    points = np.zeros((3, 3, 4), np.float32)  # corner, axis, lane
+    for lane in np.flatnonzero(used):
+        for corner, vertex in enumerate(_view(indices + 12 * (int(number[lane]) - first), 3, np.uint32).tolist()):
+            points[corner, :, lane] = _view(vertices + 12 * vertex, 3)
+    _view(new_identities, 4, np.int32)[:] = np.where(used, number | flags, -1)
+    _view(out, 36)[:] = points.ravel()
+    with np.errstate(all="ignore"):
+        _view(element, 3)[:] = points[:, :, used].min((0, 2))
+        _view(element + 16, 3)[:] = points[:, :, used].max((0, 2))
+        u, v = points[1] - points[0], points[2] - points[0]
+        area = size = np.zeros(4, np.float32)
+        for i, j in ((1, 2), (2, 0), (0, 1)):
+            p, q = u[i] * v[j], u[j] * v[i]
+            area, size = area + np.abs(p - q), size + (np.abs(p) + np.abs(q))
+        certain = area > size * UNSURE + TOO_SMALL
+    return np.uint32((1 << np.arange(4))[used & ~certain].sum())
+
+
+def leaves_portable(source, target, elements):
+    """As ``leaf_lanes``, in numpy."""
+    _view(target, 64)[:] = _view(source, 64)
+    planes = _view(target, 48).reshape(3, 2, 8)
+    for lane, child in enumerate(_view(source + 192, 8, np.int32).tolist()):
+        if child < 0:
+            first, number = ~child >> 2, (~child & 3) + 1
+            boxes = _view(elements + ELEMENT_SIZE * first, 8 * number).reshape(number, 2, 4)
+            planes[:, 0, lane], planes[:, 1, lane] = boxes[:, 0, :3].min(0), boxes[:, 1, :3].max(0)
+
+
+def join_portable(child, lane):
+    """As ``join_child``, in numpy."""
+    for axis in range(3):
+        _view(lane + 64 * axis, 1)[0] = _view(child + 64 * axis, 8).min()
+        _view(lane + 64 * axis + 32, 1)[0] = _view(child + 64 * axis + 32, 8).max()
+
+
+def scan_portable(words, scan):
+    """As ``scan_words``, in numpy."""
+    value, state, largest = (
+        _view(words, 32, np.uint32), _view(scan, 32, np.uint32), _view(scan + 128, 8, np.uint32),
+    )  # fmt: skip
+    mixed = state ^ value
+    state[:] = (mixed << np.uint32(_TURN) | mixed >> np.uint32(32 - _TURN)) * np.uint32(_MULTIPLIER)
+    largest[:] = np.maximum(largest, value.reshape(4, 8).max(0))
+
+
+if numba.config.DISABLE_JIT:
+    refit_pack, leaf_lanes, join_child, scan_words = pack_portable, leaves_portable, join_portable, scan_portable
+
+    def fetch_ahead(far, near, row):
+        pass
+else:
+    refit_pack = _pack_intrinsic
+    """refit_pack(identities, row, out, new_identities, element) -> mask. ``identities``: address of four pack ids, the
+    first one used; ``row``: of the geometry row (``refit``) that all are in; ``out``: where the 36 floats of a pack go,
+    ``new_identities``: where its ids do, with the row's flag bits; ``element``: where its box goes (ELEMENT_SIZE
+    bytes). Bits 0-3: lanes that may be degenerate, or have an infinity or a NaN."""
+    fetch_ahead = _fetch_intrinsic
+    """fetch_ahead(far, near, row): ask for the cache lines of the indices of the pack ids at ``far`` and of the
+    vertices of those at ``near``, as far as they are in the geometry row."""
+    leaf_lanes = _leaves_intrinsic
+    """leaf_lanes(source, target, elements): copy the node at ``source`` (which may be ``target``), with the boxes of
+    leaf lanes made of those at ``elements`` (ELEMENT_SIZE bytes each, one at least)."""
+    join_child = _join_intrinsic
+    """join_child(child, lane): write the union of the lanes of the node at ``child`` into a lane of another node;
+    ``lane``: address of the lane's first minimum."""
+    scan_words = _scan_intrinsic
+    """scan_words(words, scan): mix 32 uint32 into a scan (SCAN_SIZE bytes): each lane's hash is
+    ``rotate(hash ^ word) * odd``, which depends on every word of the lane and their order; and the largest word."""

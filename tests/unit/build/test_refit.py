@@ -1,0 +1,150 @@
+"""Updates beside the plain way to do them, hashes of indices, and tasks on threads."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rtviewer.accel.invariants import check
+from rtviewer.accel.layout import SectionKind
+from rtviewer.build import moved_triangles
+from rtviewer.build.builder import build_blas
+from rtviewer.build.index_scan import scan_indices
+from rtviewer.build.parallel import run_tasks
+from rtviewer.build.refit import update_blas
+from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
+from rtviewer.dxr.flags import BuildFlag, GeometryFlag
+from rtviewer.scene.generators import icosphere
+from rtviewer.scene.primitives import degenerate_triangles
+
+FLAGS = [BuildFlag.ALLOW_UPDATE, BuildFlag.ALLOW_UPDATE | BuildFlag.MINIMIZE_MEMORY]
+
+
+def parts(level: int = 3) -> BlasInputs:
+    """Three geometries: an indexed sphere, one without indices inside it, a few large triangles."""
+    mesh = icosphere(level)
+    soup = (mesh.vertices[mesh.indices[::3]] * np.float32(0.9)).reshape(-1, 3)
+    few = TrianglesGeometry(
+        np.eye(3, dtype=np.float32), np.array([[0, 1, 2], [0, 0, 1]], np.uint32), np.eye(3, 4, dtype=np.float32)
+    )
+    return BlasInputs(
+        (
+            TrianglesGeometry(mesh.vertices, mesh.indices, flags=GeometryFlag.OPAQUE),
+            TrianglesGeometry(np.ascontiguousarray(soup)),
+            few,
+        )
+    )
+
+
+def bent(inputs: BlasInputs) -> BlasInputs:
+    def bend(points: np.ndarray) -> np.ndarray:
+        moved = points * np.float32([1.5, 0.5, 1]) + np.sin(3 * points[:, [1, 2, 0]])
+        moved[:40] = 0  # some triangles lose their area
+        return moved.astype(np.float32)
+
+    return BlasInputs(tuple(replace(g, vertices=bend(g.vertices)) for g in inputs.geometries))
+
+
+@pytest.mark.rule("UPD-13", "DEG-5")
+@pytest.mark.parametrize("flags", FLAGS, ids=str)
+def test_packs_hold_the_moved_triangles_and_boxes_enclose_them_tightly(flags: BuildFlag) -> None:
+    inputs = parts()
+    moved = bent(inputs)
+    target = update_blas(build_blas(inputs, flags), moved, flags)
+    assert check(target) == []
+    corners = np.concatenate(
+        [
+            (g.vertices if g.indices is None else g.vertices[g.indices.ravel()]).reshape(-1, 3, 3)
+            for g in moved.geometries
+        ]
+    )
+    ids = target.packs["id"]
+    used = ids != -1
+    number = ids[used] & 0x1FFFFFFF
+    assert np.array_equal(np.sort(number), np.delete(np.arange(len(corners)), -1))  # the last repeats an index
+    assert np.array_equal(target.pack_corners().transpose(0, 3, 1, 2)[used], corners[number])
+    flat = degenerate_triangles(corners)
+    assert 1 < flat.sum() < len(flat)
+    assert np.array_equal(ids[used] < 0, flat[number])
+    assert int(target.header["degenerate_count"]) == flat.sum()
+    root = target.nodes[0]
+    for axis, name in enumerate("xyz"):
+        assert root[f"min_{name}"].min() == corners[number][..., axis].min() == target.bounds[0, axis]
+        assert root[f"max_{name}"].max() == corners[number][..., axis].max() == target.bounds[1, axis]
+    assert float(target.header["max_abs"]) == np.abs(corners).max()
+
+
+@pytest.mark.rule("UPD-10", "DET-2")
+@pytest.mark.parametrize("flags", FLAGS, ids=str)
+def test_threads_and_grain_do_not_change_a_bit(flags: BuildFlag, monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = parts(4)
+    source, moved = build_blas(inputs, flags), bent(inputs)
+    expected = update_blas(source, moved, flags).data.tobytes()
+    monkeypatch.setattr(moved_triangles, "SMALL", 0)
+    for grain, processors in ((7, 1), (64, 2), (200, 5)):
+        monkeypatch.setattr(moved_triangles, "GRAIN", grain)
+        monkeypatch.setattr("os.cpu_count", lambda processors=processors: processors)
+        assert update_blas(source, moved, flags).data.tobytes() == expected
+
+
+@pytest.mark.rule("INA-8")
+def test_infinite_coordinates_leave_the_reach_to_the_finite_ones() -> None:
+    inputs = parts(2)
+    first = inputs.geometries[0]
+    vertices = first.vertices * np.float32(5)
+    vertices[3, 1] = np.inf
+    moved = replace(inputs, geometries=(replace(first, vertices=vertices), *inputs.geometries[1:]))
+    target = update_blas(build_blas(inputs, FLAGS[0]), moved, FLAGS[0])
+    assert float(target.header["max_abs"]) == np.abs(vertices[np.isfinite(vertices)]).max()
+    assert target.bounds[1, 1] == np.inf
+    assert check(target) == []
+
+
+@pytest.mark.rule("UPD-8", "GEO-4")
+def test_a_scan_sees_every_index_its_place_and_the_largest() -> None:
+    random = np.random.default_rng(0)
+    indices = random.integers(0, 1000, (5000, 3)).astype(np.uint32)
+    digest, largest = scan_indices(indices)
+    assert largest == indices.max()
+    assert scan_indices(indices.astype(np.int64)) == (digest, largest)
+    assert scan_indices(indices[:0])[1] == -1
+    seen = {digest, scan_indices(indices[:-1])[0], scan_indices(np.concatenate([indices, np.zeros((1, 3), int)]))[0]}
+    for place in random.integers(0, 15000, 50):
+        changed = indices.copy()
+        changed.flat[place] ^= 1 << int(random.integers(0, 32))
+        seen.add(scan_indices(changed)[0])
+        swapped = indices.copy()
+        swapped[[place // 3, place // 3 - 1]] = swapped[[place // 3 - 1, place // 3]]
+        seen.add(scan_indices(swapped)[0])
+    assert len(seen) == 103
+
+
+def test_the_hash_of_indices_is_what_a_build_stores() -> None:
+    inputs = parts(2)
+    records = build_blas(inputs, FLAGS[0]).section(SectionKind.UPDATE)
+    assert int(records["index_hash"][0]) == scan_indices(inputs.geometries[0].indices)[0]
+    assert int(records["index_hash"][1]) == 0
+
+
+def test_tasks_run_once_each_and_the_first_failure_is_raised() -> None:
+    done: list[int] = []
+    lock = threading.Lock()
+
+    def task(number: int) -> None:
+        with lock:
+            done.append(number)
+
+    run_tasks(task, 100, threads=3)
+    assert sorted(done) == list(range(100))
+    run_tasks(task, 0)
+
+    def fail(number: int) -> None:
+        if number == 3:
+            raise ValueError("three")
+        task(number)
+
+    with pytest.raises(ValueError, match="three"):
+        run_tasks(fail, 1000, threads=2)

@@ -105,12 +105,15 @@ class Structure:
             return self.box_packs
         return self.indexed_packs if self.is_indexed else self.triangle_packs
 
-    def pack_corners(self) -> NDArray[np.float32]:
-        """Corners of the triangles in the packs, (packs, 3, 3, 4) float32 as in TRIANGLE_PACK; 0 in unused lanes."""
+    def pack_corners(self, first: int = 0, last: int | None = None) -> NDArray[np.float32]:
+        """Corners of the triangles in packs ``first`` to ``last - 1``, (packs, 3, 3, 4) float32 as in TRIANGLE_PACK.
+
+        0 in unused lanes.
+        """
         if not self.is_indexed:
-            corners: NDArray[np.float32] = self.triangle_packs["vertices"]
+            corners: NDArray[np.float32] = self.triangle_packs["vertices"][first:last]
             return corners
-        ids = self.indexed_packs["id"]
+        ids = self.indexed_packs["id"][first:last]
         used = ids != layout.UNUSED_LANE
         number = np.where(used, ids & layout.PRIMITIVE_BITS, 0)
         positions = self.section(SectionKind.VERTICES)["position"]

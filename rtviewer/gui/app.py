@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from rtviewer.gui.main_window import MainWindow
     from rtviewer.io.bottom_level_files import BottomLevelFile
+    from rtviewer.session.state import Expected
 
 
 def boot(*, check_gl: bool = False) -> QApplication:
@@ -139,11 +140,15 @@ def run(
     base_address: int | None = None,
     settings_folder: Path | None = None,
     mode: str = "",
+    pixel: tuple[int, int] | None = None,
+    step: int | None = None,
+    expected: Expected | None = None,
 ) -> int:
     """Open the window, on ``path`` if given; returns the exit code. With ``screenshot``, draw it once to that file.
 
     ``panes``: names of docks to bring to the front; ``profile``: what rules are checked against; ``bottom_levels``,
-    ``base_address``: see ``Session.open``; ``mode``: of the image, empty for the usual one.
+    ``base_address``: see ``Session.open``; ``mode``: of the image, empty for the usual one;
+    ``pixel``, ``step``, ``expected``: see ``Screenshot``.
 
     Raises RtviewerError without a display, for a name that no dock has and for a picture that could not be made;
     CancelledError after the window was closed by SIGINT.
@@ -168,7 +173,9 @@ def run(
     if screenshot is not None:
         from rtviewer.gui.screenshot import Screenshot
 
-        shot = Screenshot(window, Path(screenshot), wants_scene=path is not None)
+        shot = Screenshot(
+            window, Path(screenshot), wants_scene=path is not None, pixel=pixel, step=step, expected=expected
+        )
     window.show()
 
     def start() -> None:

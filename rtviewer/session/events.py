@@ -10,6 +10,7 @@ from rtviewer.session.document import Document
 from rtviewer.session.image import ImageBuffer
 from rtviewer.session.jobs import Lane
 from rtviewer.session.opening import BlobDocument
+from rtviewer.session.ray_list import RayList
 from rtviewer.session.records import CopyRecord
 from rtviewer.shade.modes import Shaded
 
@@ -87,6 +88,13 @@ class LogChanged:
     log: RayLog | None
 
 
+@dataclass(frozen=True, eq=False)
+class RaysChanged:
+    """The list of rays, traced anew; None when there is none."""
+
+    rays: RayList | None
+
+
 @dataclass(frozen=True)
 class JobProgressed:
     """A job runs in ``lane`` and is so far (0 to 1); the first one comes when it is submitted."""
@@ -116,6 +124,7 @@ Event: TypeAlias = (
     | ImageChanged
     | PictureChanged
     | LogChanged
+    | RaysChanged
     | JobProgressed
     | JobEnded
 )

@@ -15,7 +15,8 @@ from enum import StrEnum
 from typing import Any
 
 from rtviewer.errors import CancelledError
-from rtviewer.session.image import ImageBuffer, ImageRequest, OnPass, trace_passes
+from rtviewer.session.image import ImageBuffer, ImageRequest
+from rtviewer.session.image_tracing import OnPass, trace_passes
 
 
 class Lane(StrEnum):
@@ -27,6 +28,7 @@ class Lane(StrEnum):
     SHADE = "shade"
     PICK = "pick"
     COPY = "copy"
+    RAYS = "rays"
     KERNELS = "kernels"
     PROGRAMS = "programs"
 

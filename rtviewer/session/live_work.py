@@ -135,12 +135,13 @@ class LiveWork:
     def _on_state(self, old: State, new: State, changed: frozenset[str]) -> None:
         mode, mode_before = modes.MODES[new.image.mode], modes.MODES[old.image.mode]
         lacks = mode.needs_counters > self._requested_counters or mode.is_x_ray > self._requested_x_ray
-        if changed & {"rays", "camera", "image_size"} or ("image" in changed and lacks):
+        is_other_source = old.source.active != new.source.active
+        if changed & {"rays", "camera", "image_size"} or is_other_source or ("image" in changed and lacks):
             self._request_image()
         if "image" in changed:
             self._colour_image()
         log_differs = mode.is_x_ray != mode_before.is_x_ray and (new.pick or new.typed_ray)
-        if changed & {"rays", "pick", "typed_ray"} or ("camera" in changed and new.pick) or log_differs:
+        if changed & {"rays", "pick", "typed_ray"} or (changed & {"camera", "source"} and new.pick) or log_differs:
             self._request_log()
 
     def _request_image(self) -> None:
@@ -156,7 +157,7 @@ class LiveWork:
         mode = modes.MODES[state.image.mode]
         request = ImageRequest(
             world, state.camera, *state.image_size, state.rays, mode.needs_counters, generation, state.profile,
-            mode.is_x_ray,
+            mode.is_x_ray, state.source.active,
         )  # fmt: skip
         self._requested_counters, self._requested_x_ray = request.counters, request.x_ray
 
@@ -208,10 +209,19 @@ class LiveWork:
 
         def work(_: Job) -> RayLog:
             if ray is not None:
-                return walk_ray(world, ray.origin, ray.direction, state.rays, profile=state.profile, x_ray=x_ray)
-            assert pick is not None
-            size, pixel = (pick.width, pick.height), (pick.x, pick.y)
-            return walk_pixel(world, state.camera, size, pixel, state.rays, profile=state.profile, x_ray=x_ray)
+                log = walk_ray(
+                    world, ray.origin, ray.direction, ray.settings(state.rays), profile=state.profile, x_ray=x_ray,
+                    source=ray.source, list_index=ray.list_index,
+                )  # fmt: skip
+            else:
+                assert pick is not None
+                size, pixel, source = (pick.width, pick.height), (pick.x, pick.y), state.source
+                log = walk_pixel(
+                    world, state.camera, size, pixel, state.rays, source.active, camera_ray=source.logs_camera_ray,
+                    profile=state.profile, x_ray=x_ray,
+                )  # fmt: skip
+            log.playback.prepare()
+            return log
 
         def show(log: RayLog) -> None:
             if generation == self._log_generation and self.world is world:
@@ -257,7 +267,11 @@ class LiveWork:
     def _tell_log(self, log: RayLog | None) -> None:
         if log is None and self._log is None:
             return
-        self._log = log
+        if log is not None and log.is_same_walk(self._log):
+            self._log = log  # a pixel's ray that now stands in the world: the position in it holds
+        else:
+            self._log = log
+            self.store.replace(log_position=-1)
         self._tell(LogChanged(log))
 
     def _tell(self, event: Event) -> None:

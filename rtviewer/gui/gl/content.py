@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rtviewer.dxr.verdicts import VERDICTS, EventKind, Verdict
 from rtviewer.gui.gl.boxes import BoxesItem
 from rtviewer.gui.gl.detail import full_counts, screen_sizes
 from rtviewer.gui.gl.geometry import (
@@ -23,10 +22,8 @@ from rtviewer.gui.gl.geometry import (
     BoxSource,
     box_segments,
     collect_boxes,
-    exit_distance,
     instance_box_rows,
     instance_transforms,
-    point_rows,
     procedural_soup,
     procedural_soup_geometries,
     readable_depth,
@@ -35,6 +32,7 @@ from rtviewer.gui.gl.geometry import (
     triangle_soup_geometries,
 )
 from rtviewer.gui.gl.mesh import MeshItem
+from rtviewer.gui.gl.ray_drawing import candidate_points, ray_segments
 from rtviewer.gui.gl.scene_view import SceneView
 from rtviewer.gui.gl.segments import PointsItem, SegmentsItem
 from rtviewer.gui.theme import DEPTH_COLOURS, LEAF_COLOURS, Theme, rgba
@@ -50,7 +48,7 @@ HARDWARE_BOX_BUDGET = 500_000
 MOVING_TRIANGLES = 40_000
 STILL_TRIANGLES = 250_000
 """Triangles of instances drawn in full in software, while the camera moves and when it rests (about 70 ms)."""
-MAX_CANDIDATES = 2000
+HIDDEN_ALPHA = 0.3
 IDENTITY = np.eye(3, 4, dtype=np.float32)
 
 
@@ -101,8 +99,12 @@ class SceneContent:
         self.instance_boxes = BoxesItem()
         self.highlight = SegmentsItem(through=True)
         self.ray = SegmentsItem()
+        self.hidden_ray = SegmentsItem(through=True)
+        """The same ray faintly, for where surfaces hide it."""
         self.marks = PointsItem()
-        for depth, item in enumerate((self.boxes, self.instance_boxes, self.ray, self.highlight, self.marks), 1):
+        for depth, item in enumerate(
+            (self.boxes, self.instance_boxes, self.hidden_ray, self.ray, self.highlight, self.marks), 1
+        ):
             item.setDepthValue(10 * depth)
             view.addItem(item)
         view.moving_started.connect(self._coarse)
@@ -144,7 +146,7 @@ class SceneContent:
         for item in self.meshes:
             item.fill, item.wire = settings.show_geometry, settings.show_wireframe
         self.instance_boxes.setVisible(settings.show_instance_boxes)
-        for drawn in (self.ray, self.marks):
+        for drawn in (self.ray, self.hidden_ray, self.marks):
             drawn.setVisible(settings.show_rays and settings.scope == TOP_LEVEL)
         self.show_boxes()
 
@@ -323,41 +325,21 @@ class SceneContent:
 
     # Ray
 
-    def show_ray(self, log: RayLog | None) -> None:
-        """The ray to its end, and a point for every candidate that has a t, coloured by its verdict's family."""
+    def show_ray(self, log: RayLog | None, position: int = -1) -> None:
+        """The ray to its end, and a point for every candidate that has a t, coloured by its verdict's family; with a
+        position, as far as the log has come there."""
         theme = self.theme
         if log is None or theme is None:
             self.ray.set_rows(np.empty(0, SEGMENT_ROW))
+            self.hidden_ray.set_rows(np.empty(0, SEGMENT_ROW))
             self.marks.set_rows(np.empty(0, POINT_ROW))
             return
-        origin, direction = np.asarray(log.origin, np.float64), np.asarray(log.direction, np.float64)
-        bounds = log.world.bounds
-        past = exit_distance(bounds, origin, direction) if bounds is not None else 1.0
-        limit = min(log.rays.t_max, past)
-        end = min(log.result.t, limit) if log.result.hit else limit
-        family = "accepted" if log.result.hit else "missed"
-        points = np.array([origin + log.rays.t_min * direction, origin + end * direction], np.float32)
-        rows = [segment_rows(points, rgba(theme.families[family]), 2.5)]
-        if log.result.hit and limit > end:
-            beyond = np.array([points[1], origin + limit * direction], np.float32)
-            rows.append(segment_rows(beyond, rgba(theme.families["excluded"], 0.5), 1.2))
-        self.ray.set_rows(np.concatenate(rows))
-        self.marks.set_rows(self._candidate_points(log, origin, direction, theme))
-
-    @staticmethod
-    def _candidate_points(
-        log: RayLog, origin: NDArray[np.float64], direction: NDArray[np.float64], theme: Theme
-    ) -> NDArray[np.void]:
-        events = log.events[log.indices_of(EventKind.CANDIDATE, EventKind.REPORT)]
-        met = np.isfinite(events["t"]) & (events["verdict"] != int(Verdict.MISSED))
-        events = events[met][:MAX_CANDIDATES]
-        order = np.argsort(-events["t"].astype(np.float64), kind="stable")
-        events = events[order]
-        points = (origin + events["t"].astype(np.float64)[:, None] * direction).astype(np.float32)
-        families = [VERDICTS[Verdict(int(v))].family for v in events["verdict"]]
-        tints = np.array([rgba(theme.families[f]) for f in families], np.float32).reshape(-1, 4)
-        sizes = np.array([6.0 if f == "accepted" else 4.5 for f in families], np.float32)
-        return point_rows(points, tints, sizes)
+        segments = ray_segments(log, position, theme)
+        faint = segments.copy()
+        faint["tint"][:, 3] *= HIDDEN_ALPHA
+        self.ray.set_rows(segments)
+        self.hidden_ray.set_rows(faint)
+        self.marks.set_rows(candidate_points(log, position, theme))
 
     # Look
 
@@ -417,14 +399,17 @@ class SceneContent:
 def primitive_corners(world: World, selection: Selection) -> NDArray[np.float32] | None:
     """(3, 3) object-space corners of the selected triangle; None for a procedural or inactive primitive."""
     structure = world.blases[selection.structure]
-    packs = structure.packs
-    if structure.is_procedural or not len(packs) or selection.geometry >= len(structure.geometries):
+    if structure.is_procedural or not len(structure.packs) or selection.geometry >= len(structure.geometries):
         return None
     number = int(structure.geometries["first_primitive"][selection.geometry]) + selection.primitive
-    ids = packs["id"].ravel()
+    tree, first, last = world.tree(selection.structure), 0, len(structure.packs)
+    if 0 <= selection.box < len(tree) and tree.is_leaf(selection.box):  # all packs are many
+        first = int(tree.first_element[selection.box])
+        last = first + int(tree.element_count[selection.box])
+    ids = structure.packs["id"][first:last].ravel()
     found = np.flatnonzero((ids >= 0) & ((ids & 0x1FFFFFFF) == number))
     if not len(found):
         return None
     pack, lane = divmod(int(found[0]), 4)
-    corners: NDArray[np.float32] = structure.pack_corners()[pack, :, :, lane]
+    corners: NDArray[np.float32] = structure.pack_corners(first + pack, first + pack + 1)[0, :, :, lane]
     return corners

@@ -29,7 +29,6 @@ class Method(IntEnum):
 
     BINNED = 0
     MORTON = 1
-    SWEEP = 2
 
 
 @dataclass(frozen=True)

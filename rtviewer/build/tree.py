@@ -25,8 +25,8 @@ SHARED_CUT = 1 << 18
 """Ranges from this size on are cut by all threads together."""
 OWN_TASK = 1 << 11
 """Ranges below this are built where they are found: handing them to a thread would take longer."""
-TREE_SHARE = 0.8
-"""Part of the progress that is told when the topology is there."""
+TREE_SHARE, FIRST_TREE_SHARE = 0.8, 0.3
+"""Part of the progress that is told when the topology is there, and when it is there but is to be improved."""
 
 
 @dataclass
@@ -83,6 +83,11 @@ class _Room:
         self.packs = np.empty((count, 2), np.int32)
         self.pending = np.empty(PENDING_BYTES * (count // (leaf_size + 1) + 9), np.uint8)
         self.workspace = aligned_bytes(WORKSPACE_BYTES)
+
+
+def topology_share(plan: BuildPlan) -> float:
+    """Progress at the end of :func:`build_tree`."""
+    return FIRST_TREE_SHARE if plan.improved_leaf else TREE_SHARE
 
 
 def build_tree(rows: ReferenceRows, plan: BuildPlan, budget: int, workers: Workers) -> Tree:
@@ -157,7 +162,7 @@ class _Builder:
                     self._start(tasks, child, next_lane, slack)
             else:
                 self.done += _size(node, lane)
-            self.workers.report(TREE_SHARE * self.done / self.rows.count)
+            self.workers.report(topology_share(self.plan) * self.done / self.rows.count)
 
     def _start(self, tasks: dict[Future[Any], tuple[TopNode, int]], node: TopNode, lane: int, slack: int) -> None:
         first, end = node.parts[lane]

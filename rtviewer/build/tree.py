@@ -18,7 +18,7 @@ from rtviewer.accel import layout
 from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.structure import Structure, aligned_bytes
 from rtviewer.build.plan import BuildPlan, Method
-from rtviewer.build.reference_rows import ROW_BYTES, ReferenceRows
+from rtviewer.build.reference_rows import ReferenceRows, empty_rows
 from rtviewer.build.workers import Workers
 
 SHARED_CUT = 1 << 18
@@ -91,7 +91,9 @@ def topology_share(plan: BuildPlan) -> float:
 
 
 def build_tree(rows: ReferenceRows, plan: BuildPlan, budget: int, workers: Workers) -> Tree:
-    """Topology over all ``rows``; permutes them (or leaves their order in ``rows.keys``).
+    """Topology over all ``rows``; permutes them, or leaves their order in ``rows.keys``.
+
+    Uses ``rows.spare`` or, where there is none, memory of its own; nothing is left on that side.
 
     ``budget``: bytes that nodes and leaf elements may take; kept by construction.
     """
@@ -101,7 +103,9 @@ def build_tree(rows: ReferenceRows, plan: BuildPlan, budget: int, workers: Worke
         from rtviewer.build.morton_order import sort_rows
 
         sort_rows(rows, workers)
-    return _Builder(rows, plan, budget, workers).run()
+    tree = _Builder(rows, plan, budget, workers).run()
+    rows.spare = None
+    return tree
 
 
 class _Builder:
@@ -111,6 +115,8 @@ class _Builder:
         from rtviewer.kernels.exact_cost import fill_table, node_cost, pack_count
 
         self.rows, self.plan, self.workers = rows, plan, workers
+        if rows.spare is None and not plan.only_keys:
+            rows.spare = empty_rows(rows.count)
         self.pack_shift = plan.pack_width.bit_length() - 1
         packs = int(pack_count(rows.count, self.pack_shift))
         self.table = np.empty(packs + 1, np.int32)
@@ -180,6 +186,7 @@ class _Builder:
         for lane in range(len(node.parts)):
             if _size(node, lane) <= layout.MAX_LEAF_ELEMENTS * self.plan.pack_width:
                 self.done += _size(node, lane)
+                node.parts[lane] = self.rows.brought_home(*node.parts[lane])
             else:
                 inner.append(lane)
         total = sum(_size(node, lane) for lane in inner)
@@ -190,12 +197,13 @@ class _Builder:
     def _addresses(self, first: int) -> tuple[int, int, int]:
         """References, scratch for the range that starts at ``first``, keys."""
         rows = self.rows
-        scratch = rows.address + ROW_BYTES * (first + rows.count if first < rows.count else first - rows.count)
-        return rows.address, scratch, rows.keys_address
+        scratch = rows.address_of(rows.other_side(first)) if rows.spare is not None else 0
+        return rows.base_of(first), scratch, rows.keys_address
 
     def _subtree(self, first: int, end: int, slack: int, frame: NDArray[np.float32]) -> Subtree:
         from rtviewer.kernels.topology import build_range
 
+        first, end = self.rows.brought_home(first, end)
         room = self.rooms.pop() if self.rooms else self._new_room()
         _set_frame(room.workspace, frame)
         nodes, elements, depth = build_range(
@@ -215,6 +223,7 @@ class _Builder:
         from rtviewer.kernels.cuts import WORKSPACE_BYTES
         from rtviewer.kernels.topology import cut_within
 
+        first, end = self.rows.brought_home(first, end)
         workspace = aligned_bytes(WORKSPACE_BYTES)
         _set_frame(workspace, frame)
         number, left = cut_within(
@@ -247,7 +256,7 @@ class _Builder:
         surplus = int(topology.parts_cost(at, number, *self.costs)) - exact
         if surplus > slack:
             split.gather(number, first)
-            number = int(cut_exactly(self.rows.address, method, first, end, self.pack_shift, at))
+            number = int(cut_exactly(self.rows.base_of(first), method, first, end, self.pack_shift, at))
             surplus = int(topology.parts_cost(at, number, *self.costs)) - exact
         return _top_node(workspace, number, slack - surplus)
 

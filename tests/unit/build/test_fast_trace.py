@@ -59,7 +59,7 @@ def cost(structure: Structure) -> float:
 def binary_tree(inputs: BlasInputs) -> BinaryTree:
     build_plan = plan(FAST, AccelerationStructureType.BOTTOM_LEVEL)
     with Workers(threads=1) as workers:
-        rows = primitive_references(inputs, workers=workers, sides=build_plan.sides).rows
+        rows = primitive_references(inputs, workers=workers).rows
         return BinaryTree(build_tree(rows, build_plan, BUDGET, workers), rows, workers)
 
 
@@ -176,7 +176,7 @@ def test_a_tight_budget_makes_nodes_dearer_and_a_hopeless_one_keeps_the_tree() -
     assert tree.collapsed(2, 10) is None
     build_plan = plan(FAST, AccelerationStructureType.BOTTOM_LEVEL)
     with Workers() as workers:
-        rows = primitive_references(inputs, workers=workers, sides=build_plan.sides).rows
+        rows = primitive_references(inputs, workers=workers).rows
         built = build_tree(rows, build_plan, BUDGET, workers)
         assert improved_tree(built, rows, build_plan, built.element_count * 160 + 2560, workers) is built
 
@@ -253,6 +253,7 @@ def test_rays_hit_the_same() -> None:
 
 def test_improving_can_be_cancelled_and_tells_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_trace, "GRAIN", 64)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
     fractions: list[float] = []
     build_blas(long_and_short(), FAST, progress=fractions.append)
     assert fractions == sorted(fractions)
@@ -272,7 +273,6 @@ def test_improving_can_be_cancelled_and_tells_its_progress(monkeypatch: pytest.M
 
     monkeypatch.setattr(BinaryTree, "improve", counted)
     monkeypatch.setattr(binary_tree_kernels, "find_places", slow)
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
     with pytest.raises(CancelledError):
         build_blas(long_and_short(), FAST, cancelled=lambda: len(searched) == 3)
     assert (len(rounds), len(searched)) == (1, 3)

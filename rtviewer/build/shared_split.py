@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.accel.structure import aligned_bytes
-from rtviewer.build.reference_rows import ReferenceRows
+from rtviewer.build.reference_rows import ROW_BYTES, ReferenceRows
 from rtviewer.build.workers import Workers
 
 
@@ -38,7 +38,7 @@ class SharedSplit:
             )
         )
         if plane < 0:
-            middle = cuts.split_in_the_middle(self.rows.address, first, end, at)
+            middle = cuts.split_in_the_middle(self.rows.base_of(first), first, end, at)
         else:
             axis, plane = plane >> 32, plane & 0xFFFFFFFF
             lefts = [int(share[:plane, axis].sum()) for share in shares]
@@ -53,11 +53,15 @@ class SharedSplit:
         from rtviewer.kernels.chunks import move_chunk
 
         ranges = sorted((self._part(part) for part in range(number)), key=lambda part: part[0] % self.rows.count)
-        row = self.rows.address_of
         for begin, end in ranges:
             target = first + (begin - first) % self.rows.count
             if target != begin:
-                move_chunk(row(begin), row(end), row(target))
+                move_chunk(*self._addresses(begin, end), self.rows.address_of(target))
+
+    def _addresses(self, first: int, end: int) -> tuple[int, int]:
+        """Of a range, whose end may be that of its side."""
+        base = self.rows.base_of(first)
+        return base + ROW_BYTES * first, base + ROW_BYTES * end
 
     def _part(self, part: int) -> tuple[int, int]:
         from rtviewer.kernels.cuts import PARTS_AT
@@ -73,10 +77,9 @@ class SharedSplit:
         from rtviewer.kernels.chunks import bin_chunk
 
         boxes = np.empty((len(pieces), bin_count, 3, 8), np.float32)
-        row = self.rows.address_of
         self.workers.all(
             [
-                partial(bin_chunk, row(a), row(b), frame, bin_count, boxes[k].ctypes.data)
+                partial(bin_chunk, *self._addresses(a, b), frame, bin_count, boxes[k].ctypes.data)
                 for k, (a, b) in enumerate(pieces)
             ]
         )
@@ -91,15 +94,15 @@ class SharedSplit:
         """Move all references to the other side, the left ones first; returns (first, middle, end) there."""
         from rtviewer.kernels.chunks import partition_chunk
 
-        count = self.rows.count
-        first = pieces[0][0] + (count if pieces[0][0] < count else -count)
+        first = self.rows.other_side(pieces[0][0])
         left, right = first, first + sum(lefts)
-        middle, row = right, self.rows.address_of
+        middle, base = right, self.rows.base_of(first)
         frames = aligned_bytes(128 * len(pieces)).view(np.float32).reshape(-1, 32)
         calls = []
         for k, (a, b) in enumerate(pieces):
+            targets = base + ROW_BYTES * left, base + ROW_BYTES * right
             calls.append(
-                partial(partition_chunk, row(a), row(b), frame, *plane, row(left), row(right), frames[k].ctypes.data)
+                partial(partition_chunk, *self._addresses(a, b), frame, *plane, *targets, frames[k].ctypes.data)
             )
             left += lefts[k]
             right += (b - a) - lefts[k]

@@ -174,3 +174,88 @@ class Choice:
             for given, block in self._given:
                 phi.add_incoming(given[number], block)
             self.values.append(phi)
+
+
+def reduce_all(builder, values, choose):
+    """One vector of 16 lanes whose lane i is what ``choose`` (``larger``, ``smaller``) leaves of the i-th of up to 16
+    vectors of 16 lanes."""
+    values = [*values, *[values[-1]] * (16 - len(values))]
+    group = 16
+    while len(values) > 1:
+        half = group // 2
+        first = [start + k for start in range(0, 32, group) for k in range(half)]
+        parts = [ir.Constant(ir.VectorType(INT32, 16), [lane + shift for lane in first]) for shift in (0, half)]
+        values = [
+            choose(builder, *(builder.shuffle_vector(a, b, part) for part in parts))
+            for a, b in zip(values[::2], values[1::2], strict=True)
+        ]
+        group = half
+    return values[0]
+
+
+def lanes(builder, bits, count):
+    """The low ``count`` bits of an integer as a vector of conditions, lane 0 lowest."""
+    return builder.bitcast(builder.trunc(bits, ir.IntType(count)), ir.VectorType(BOOL, count))
+
+
+def store_where(builder, condition, value, address, offset):
+    """Store the lanes where the condition holds; the others keep what is there. Both parts of memory are touched."""
+    store(builder, builder.select(condition, value, load(builder, address, offset, value.type)), address, offset)
+
+
+class Loop:
+    """A loop over the set bits of a mask, lowest first; values carried in phis.
+
+    ``with Loop(builder, mask, [start values]) as loop``: ``loop.lane`` is the bit's index (int32), ``loop.carried`` the
+    values; ``loop.next`` lists what they become. ``loop.results`` is what they are after the last round.
+    """
+
+    def __init__(self, builder, bits, carried=()):
+        self.builder = builder
+        self.start = list(carried)
+        self.bits = bits
+
+    def __enter__(self):
+        builder = self.builder
+        before, function = builder.block, builder.function
+        self.head = function.append_basic_block("bits")
+        body, self.after = function.append_basic_block("bit"), function.append_basic_block("done")
+        builder.branch(self.head)
+        builder.position_at_end(self.head)
+        self.left = builder.phi(self.bits.type)
+        self.left.add_incoming(self.bits, before)
+        self.carried = [builder.phi(value.type) for value in self.start]
+        for phi, value in zip(self.carried, self.start, strict=True):
+            phi.add_incoming(value, before)
+        zero = ir.Constant(self.bits.type, 0)
+        builder.cbranch(builder.icmp_unsigned("!=", self.left, zero), body, self.after)
+        builder.position_at_end(body)
+        self.lane = builder.cttz(self.left, ir.Constant(BOOL, 1))
+        self.next = list(self.carried)
+        self.results = self.carried
+        return self
+
+    def __exit__(self, kind, error, trace):
+        builder = self.builder
+        less = builder.sub(self.left, ir.Constant(self.bits.type, 1))
+        self.left.add_incoming(builder.and_(self.left, less), builder.block)
+        for phi, value in zip(self.carried, self.next, strict=True):
+            phi.add_incoming(value, builder.block)
+        builder.branch(self.head)
+        builder.position_at_end(self.after)
+
+
+def when(builder, condition, then, otherwise):
+    """The value of ``then()`` where the one condition holds, else ``otherwise``; its code is jumped over."""
+    before = builder.block
+    inside, after = builder.function.append_basic_block("then"), builder.function.append_basic_block("after")
+    builder.cbranch(condition, inside, after)
+    builder.position_at_end(inside)
+    value = then()
+    ended = builder.block
+    builder.branch(after)
+    builder.position_at_end(after)
+    result = builder.phi(value.type)
+    result.add_incoming(value, ended)
+    result.add_incoming(otherwise, before)
+    return result

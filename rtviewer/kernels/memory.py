@@ -61,7 +61,7 @@ def _storer(kind):
 
 
 load_f32, store_f32 = _loader(_F32), _storer(_F32)
-load_f64 = _loader(_F64)
+load_f64, store_f64 = _loader(_F64), _storer(_F64)
 load_i32, store_i32 = _loader(_I32), _storer(_I32)
 load_u32 = _loader(_U32)
 load_i64, store_i64 = _loader(_I64), _storer(_I64)

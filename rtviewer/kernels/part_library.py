@@ -14,13 +14,13 @@ from rtviewer.kernels.traverse import walk_leaves, walk_triangles
 PLAIN, COUNTING, LOGGING = range(3)
 
 
-def plain_triangles(blas, walk, base, counters, log):
-    walk_triangles(blas, walk, base, None)
+def plain_triangles(blas, walk, base, first, stacked):
+    walk_triangles(blas, walk, base, first, stacked, None)
     return 0
 
 
-def plain_indexed(blas, walk, base, counters, log):
-    walk_triangles(blas, walk, base, True)
+def plain_indexed(blas, walk, base, first, stacked):
+    walk_triangles(blas, walk, base, first, stacked, True)
     return 0
 
 

@@ -18,7 +18,9 @@ from numba.extending import intrinsic
 from rtviewer.kernels import inline_jit
 
 WALK_LEVEL = types.int64(types.int64, types.int64, types.int64, types.int64, types.int64)
-"""walk_level(blas, walk, base, counters, log) -> 0; the last two are 0 where there are none."""
+"""walk_level(blas, walk, base, counters, log) -> 0; the last two are 0 where there are none. In walks of triangles that
+count nothing they are the reference to begin at and how many are stacked above ``base``: 0 is the root and nothing
+else. Of packets: enter_group(leaf, packet, walk, entries, size), walk_group(blas, packet, walk, entries, base)."""
 OFFER = types.int64(
     types.int64, types.float32, types.int64, types.float32, types.float32, types.int64, types.int64, types.int64,
     types.int64, types.int64, types.int64,

@@ -16,7 +16,17 @@ from numba.extending import intrinsic
 from rtviewer.kernels import emit, inline_jit, jit
 from rtviewer.kernels.memory import load_f32, store_f32, store_i32
 from rtviewer.kernels.ray_box import INFINITY, LARGEST, MARGIN, TINY, WIDEN
-from rtviewer.kernels.state import SHEAR_SCALE, SLAB_FAR, SLAB_FAR_RECIPROCAL, SLAB_PLANES, SLAB_RECIPROCAL
+from rtviewer.kernels.state import (
+    DIRECTION,
+    OBJECT_DIRECTION,
+    OBJECT_ORIGIN,
+    ORIGIN,
+    SHEAR_SCALE,
+    SLAB_FAR,
+    SLAB_FAR_RECIPROCAL,
+    SLAB_PLANES,
+    SLAB_RECIPROCAL,
+)
 from rtviewer.kernels.vector_portable import HUGE
 
 HUGE_BITS = int(HUGE.view(np.uint32))
@@ -145,6 +155,26 @@ def _set_shear_intrinsic(typing_context, shear, ray, reach):
         return builder.lshr(kz, ir.Constant(emit.INT64, 2))
 
     return types.int64(types.int64, types.int64, types.float32), generate
+
+
+@inline_jit
+def to_object(matrix, walk):
+    """INST-8 and INST-9: the ray in object space, in float32, each operation rounded; t keeps its meaning."""
+    ox, oy, oz = load_f32(walk + ORIGIN), load_f32(walk + ORIGIN + 4), load_f32(walk + ORIGIN + 8)
+    dx, dy, dz = load_f32(walk + DIRECTION), load_f32(walk + DIRECTION + 4), load_f32(walk + DIRECTION + 8)
+    for axis in range(3):
+        m0, m1 = load_f32(matrix + 16 * axis), load_f32(matrix + 16 * axis + 4)
+        m2, m3 = load_f32(matrix + 16 * axis + 8), load_f32(matrix + 16 * axis + 12)
+        store_f32(walk + OBJECT_ORIGIN + 4 * axis, ((m0 * ox + m1 * oy) + m2 * oz) + m3)
+        store_f32(walk + OBJECT_DIRECTION + 4 * axis, (m0 * dx + m1 * dy) + m2 * dz)
+
+
+@jit
+def is_object_ray_finite(walk):
+    for word in range(0, 24, 4):
+        if not (abs(load_f32(walk + OBJECT_ORIGIN + word)) < np.float32(np.inf)):
+            return False
+    return True
 
 
 @intrinsic

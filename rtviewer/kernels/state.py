@@ -5,7 +5,7 @@ Blocks instead of arrays, because inner kernels take addresses (see ``memory``).
 
 from __future__ import annotations
 
-# The world: 160 bytes.
+# The world: 176 bytes.
 WORLD_NODES = 0
 WORLD_LEAVES = 8
 WORLD_DESCS = 16
@@ -41,7 +41,10 @@ WORLD_WALK_TRIANGLES = 128
 WORLD_WALK_INDEXED = 136
 WORLD_WALK_LEAVES = 144
 WORLD_OFFER = 152
-WORLD_SIZE = 160
+WORLD_ENTER_GROUP = 160
+"""Of packets (``packet``), likewise the next."""
+WORLD_WALK_GROUP = 168
+WORLD_SIZE = 176
 
 # A BLAS row: 88 bytes.
 BLAS_NODES = 0

@@ -62,7 +62,7 @@ from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, stor
 from rtviewer.kernels.parts import call_walk_level, or_zero
 from rtviewer.kernels.procedurals import test_box_leaf
 from rtviewer.kernels.ray_box import WIDEN
-from rtviewer.kernels.ray_setup import is_usual, octant_of, set_shear, set_slab
+from rtviewer.kernels.ray_setup import is_object_ray_finite, is_usual, octant_of, set_shear, set_slab, to_object
 from rtviewer.kernels.state import (
     BATCH_LOG_END,
     BLAS,
@@ -78,7 +78,6 @@ from rtviewer.kernels.state import (
     BLAS_REACH,
     BLAS_ROW_SIZE,
     BLAS_VERTICES,
-    DIRECTION,
     EDGES,
     ENDED,
     INSTANCE,
@@ -87,7 +86,6 @@ from rtviewer.kernels.state import (
     INTERVAL,
     KZ,
     LOG_COUNT,
-    OBJECT_DIRECTION,
     OBJECT_ORIGIN,
     OCTANT,
     OPACITY_KEY,
@@ -173,11 +171,17 @@ def trace_into_only(world, batch, walk, first, last):
     blas = load_i64(world + WORLD_BLASES) + row * BLAS_ROW_SIZE
     for ray in range(first, last):
         if begin_ray(walk, batch, ray) and is_open:
-            to_object(leaf, walk)
-            usual = is_usual(walk + OBJECT_ORIGIN, load_f32(blas + BLAS_REACH))
-            if usual or is_object_ray_finite(walk):
-                walk_bottom(blas, usual, walk, np.int64(0), None, None)
+            enter_open(leaf, blas, walk)
         finish_ray(walk, batch, ray)
+
+
+@inline_jit
+def enter_open(leaf, blas, walk):
+    """Into an instance whose filters let the ray in (``instance_verdict``), with nothing else on the stack."""
+    to_object(leaf, walk)
+    usual = is_usual(walk + OBJECT_ORIGIN, load_f32(blas + BLAS_REACH))
+    if usual or is_object_ray_finite(walk):
+        walk_bottom(blas, usual, walk, np.int64(0), None, None)
 
 
 @inline_jit
@@ -367,26 +371,6 @@ def set_opacities(flags, ray_flags, walk):
 
 
 @inline_jit
-def to_object(matrix, walk):
-    """INST-8 and INST-9: the ray in object space, in float32, each operation rounded; t keeps its meaning."""
-    ox, oy, oz = load_f32(walk + ORIGIN), load_f32(walk + ORIGIN + 4), load_f32(walk + ORIGIN + 8)
-    dx, dy, dz = load_f32(walk + DIRECTION), load_f32(walk + DIRECTION + 4), load_f32(walk + DIRECTION + 8)
-    for axis in range(3):
-        m0, m1 = load_f32(matrix + 16 * axis), load_f32(matrix + 16 * axis + 4)
-        m2, m3 = load_f32(matrix + 16 * axis + 8), load_f32(matrix + 16 * axis + 12)
-        store_f32(walk + OBJECT_ORIGIN + 4 * axis, ((m0 * ox + m1 * oy) + m2 * oz) + m3)
-        store_f32(walk + OBJECT_DIRECTION + 4 * axis, (m0 * dx + m1 * dy) + m2 * dz)
-
-
-@jit
-def is_object_ray_finite(walk):
-    for word in range(0, 24, 4):
-        if not (abs(load_f32(walk + OBJECT_ORIGIN + word)) < np.float32(np.inf)):
-            return False
-    return True
-
-
-@inline_jit
 def enter_instance(world, leaf, walk, size, place, entry, leave, counters, log):
     """One instance: filters, then the walk of its bottom level on the stack from ``size`` on."""
     instance = np.int64(load_i32(leaf + 48))
@@ -417,16 +401,32 @@ def enter_instance(world, leaf, walk, size, place, entry, leave, counters, log):
 @inline_jit
 def walk_bottom(blas, usual, walk, base, counters, log):
     """The bottom level of one instance, in its object space. ``base``: the top level's entries on the stack."""
-    reach = load_f32(blas + BLAS_REACH)
-    set_slab(walk + SLAB_BOTTOM, walk + OBJECT_ORIGIN, reach, usual)
-    store_i64(walk + BLAS, blas)
-    store_i64(walk + KZ, set_shear(walk + SHEAR, walk + OBJECT_ORIGIN, reach))
-    store_i64(walk + OCTANT, order_of(walk, OBJECT_ORIGIN))
+    set_bottom(blas, usual, walk)
     world = load_i64(walk + WORLD)
     part = load_i64(world + WORLD_WALK_LEAVES)
     if counters is None and log is None and load_i64(blas + BLAS_IS_TRIANGLES) != 0:
         part = load_i64(world + (WORLD_WALK_TRIANGLES if load_i64(blas + BLAS_INDICES) == 0 else WORLD_WALK_INDEXED))
     call_walk_level(part, blas, walk, np.int64(base), np.int64(or_zero(counters)), np.int64(or_zero(log)))
+
+
+@inline_jit
+def walk_stacked(blas, usual, walk, size):
+    """Triangles, where nothing is counted or logged, from the ``size`` references on the stack on, at least one."""
+    set_bottom(blas, usual, walk)
+    world = load_i64(walk + WORLD)
+    part = load_i64(world + (WORLD_WALK_TRIANGLES if load_i64(blas + BLAS_INDICES) == 0 else WORLD_WALK_INDEXED))
+    first = np.int64(load_i32(load_i64(walk + STACK_REFERENCES) + 4 * (size - 1)))
+    call_walk_level(part, blas, walk, np.int64(0), first, size - 1)
+
+
+@inline_jit
+def set_bottom(blas, usual, walk):
+    """What a walk of a bottom level needs of the ray in object space."""
+    reach = load_f32(blas + BLAS_REACH)
+    set_slab(walk + SLAB_BOTTOM, walk + OBJECT_ORIGIN, reach, usual)
+    store_i64(walk + BLAS, blas)
+    store_i64(walk + KZ, set_shear(walk + SHEAR, walk + OBJECT_ORIGIN, reach))
+    store_i64(walk + OCTANT, order_of(walk, OBJECT_ORIGIN))
 
 
 @jit
@@ -454,10 +454,11 @@ def walk_leaves(blas, walk, base, counters, log):
 
 
 @jit
-def walk_triangles(blas, walk, base, indexed):
-    """The same walk where nothing is counted or logged. ``indexed``: None where packs hold corners."""
+def walk_triangles(blas, walk, base, first, stacked, indexed):
+    """The same walk where nothing is counted or logged, from the reference ``first`` on, then the ``stacked`` ones
+    above ``base``. ``indexed``: None where packs hold corners."""
     nodes, leaves, octant = load_i64(blas + BLAS_NODES), load_i64(blas + BLAS_LEAVES), load_i64(walk + OCTANT)
-    ref, size = np.int64(0), base
+    ref, size = first, base + stacked
     while ref != NONE:
         while ref >= 0:
             ref, size = visit_node(nodes, ref, walk + SLAB_BOTTOM, octant, walk, size, None, None, BOTTOM, NOBODY)

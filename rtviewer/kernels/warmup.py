@@ -29,6 +29,7 @@ def compile_all(progress: Callable[[float, str], None] | None = None) -> None:
     steps = [
         ("builder", _builder),
         ("tracer", lambda: _tracer(False, False)),
+        ("tracer of packets", _packets),
         ("tracer with counters", lambda: _tracer(True, False)),
         ("ray log", lambda: _tracer(True, True)),
         ("updates", _refit),
@@ -121,3 +122,18 @@ def _tracer(counting: bool, logging: bool) -> None:
         part_library.address_of(part_library.plain_triangles)
         part_library.address_of(part_library.plain_indexed)
     trace_rays(world, batch, 0 if counting else None, log if logging else None, walk, 0, 0)
+
+
+def _packets() -> None:
+    from rtviewer.kernels import packet, packet_state, part_library
+
+    if packet.AVAILABLE:
+        for part in (packet.enter_group, packet.walk_group):
+            part_library.address_of(part)
+        sizes = (packet_state.PACKET_REFS, state.WALK_SIZE, state.WORLD_SIZE)
+        blocks = [np.zeros(size, np.uint8) for size in sizes]
+        request = np.zeros(packet_state.REQUEST_SIZE // 8, np.int64)
+        places = (packet_state.REQUEST_PACKET, packet_state.REQUEST_WALK, packet_state.REQUEST_WORLD)
+        for offset, block in zip(places, blocks, strict=True):
+            request[offset // 8] = block.ctypes.data
+        packet.trace_packets(request.ctypes.data, 0, 0)

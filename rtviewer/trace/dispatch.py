@@ -24,6 +24,7 @@ from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import InvalidInputError, violation
 from rtviewer.scene.material import GeometryMaterials
 from rtviewer.trace.materials import material_rows
+from rtviewer.trace.packets import FEWEST_RAYS, PacketCall, PacketRules, may_walk_in_packets, only_hit_or_miss
 from rtviewer.trace.program_faults import check_programs, raise_fault
 from rtviewer.trace.request import EVENT, Hits, RayBatch, TraceResult, TraceSettings, Walk
 
@@ -66,6 +67,7 @@ class Dispatcher:
         self._used = self._resolve(blases)
         self._asks_shaders: dict[int, bool] = {}
         self._arguments_of: dict[tuple[Any, ...], tuple[ProgramTable, tuple[NDArray[Any], ...]]] = {}
+        self._packets: tuple[tuple[NDArray[Any], ...] | None, bool, PacketCall | None] = None, False, None
 
     @property
     def blases(self) -> dict[int, Structure]:
@@ -219,6 +221,10 @@ class Dispatcher:
 
         count = len(rays)
         arguments = self._arguments(settings, count, inline=decisions is not None)
+        if not counters and log is None:
+            packed = self._in_packets(rays, settings, arguments)
+            if packed is not None:
+                return packed, np.zeros(0, np.int64)
         columns = (
             _rows(rays.origin, (count, 3)), _rows(rays.direction, (count, 3)),
             _rows(rays.t_min, (count,)), _rows(rays.t_max, (count,)),
@@ -245,7 +251,32 @@ class Dispatcher:
         del arrays, records, programs  # the blocks pointed to them
         fault, ray = (int(batch[offset // 8]) for offset in (state.BATCH_FAULT, state.BATCH_FAULT_RAY))
         raise_fault(ray, fault, settings.programs)
+        if settings.hit_only:
+            hits = only_hit_or_miss(hits.hit, hits.invalid, columns[3])
         return TraceResult(hits, counted, settings, seconds), ends
+
+    @cached_property
+    def _packet_rules(self) -> PacketRules:
+        return PacketRules(self.tlas, self._used)
+
+    def _in_packets(
+        self, rays: RayBatch, settings: TraceSettings, arguments: tuple[NDArray[Any], ...]
+    ) -> TraceResult | None:
+        """The result by packets of rays (``trace.packets``); None where they may not be used or are no faster."""
+        if len(rays) < FEWEST_RAYS or settings.hit_groups is not None:
+            return None
+        known, hit_only, call = self._packets
+        if known is not arguments or hit_only != settings.hit_only:  # _arguments keeps those that are made of the same
+            call = None
+            if may_walk_in_packets(self._packet_rules, arguments, settings):
+                world = self._world[0].copy()
+                self._put_parts(world, arguments[0], settings, counters=False, log=False)
+                call = PacketCall(arguments, world, self._packet_rules.identities, self.stack_size, settings)
+            self._packets = arguments, settings.hit_only, call
+        if call is None:
+            return None
+        hits, seconds = call.trace(rays)
+        return TraceResult(hits, None, settings, seconds)
 
     def _walk_block(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """The block of a walk, and the arrays of its stack."""

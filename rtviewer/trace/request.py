@@ -63,6 +63,8 @@ class TraceSettings:
     and intersection programs twice for geometry without NO_DUPLICATE_ANYHIT_INVOCATION (AH-7, PROC-8).
     ``x_ray``: find out what lies along the whole ray. Every hit that would be committed were nothing nearer is counted
     as a commit and logged as SURFACE_PASSED, and the walk goes on; so each ray misses, and its counters and log tell.
+    ``hit_only``: only whether something was hit is wanted, as of shadow rays: of a hit, too, all columns of Hits but
+    ``hit`` and ``invalid`` say what they say of a miss.
     """
 
     ray_flags: PerRayU32 | RayFlag = RayFlag.NONE
@@ -78,6 +80,7 @@ class TraceSettings:
     x_ray: bool = False
     programs: ProgramTable = NO_PROGRAMS
     repeat_calls: bool = False
+    hit_only: bool = False
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,7 @@ RAY_FLAG_USES: dict[str, set[str]] = {
     # PF-1: which bits a pipeline lends to its rays.
     "trace/dispatch.py": {"SKIP_TRIANGLES", "SKIP_PROCEDURAL_PRIMITIVES"},
     # The oracle is a second implementation on purpose; what is not a pure decision of dxr.rules stands there.
+    "trace/packets.py": {"SKIP_TRIANGLES", "SKIP_PROCEDURAL_PRIMITIVES", "ACCEPT_FIRST_HIT_AND_END_SEARCH"},
     "trace/reference.py": {"SKIP_TRIANGLES", "SKIP_PROCEDURAL_PRIMITIVES"},
     "trace/reference_search.py": {"ACCEPT_FIRST_HIT_AND_END_SEARCH"},
     # A click in the view asks for the nearest thing, whatever its shaders would say.

@@ -72,6 +72,9 @@ PRODUCT = """
     rays = RayBatch.make([[0, 0, 5]], [[0, 0, -1]])
     world.dispatcher().trace(rays, TraceSettings())
     world.dispatcher().trace(rays, TraceSettings(), counters=True)
+    many = RayBatch.make([[0, 0, 5]] * 20, [[0, 0, -1]] * 20)
+    world.dispatcher().trace(many, TraceSettings(ray_flags=1))
+    world.dispatcher().trace(many, TraceSettings(ray_flags=1, hit_only=True))
     world.dispatcher().walk(rays, TraceSettings())
 """
 

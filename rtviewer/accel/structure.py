@@ -152,8 +152,12 @@ class Structure:
         return np.where(unused, -1, geometry), np.where(unused, -1, primitive)
 
 
-def aligned_bytes(size: int) -> NDArray[np.uint8]:
-    """(size,) zeroed uint8 whose first byte is 64-aligned, so that a node is one to four cache lines."""
-    raw = np.zeros(size + 64, np.uint8)
+def aligned_bytes(size: int, *, zeroed: bool = True) -> NDArray[np.uint8]:
+    """(size,) uint8 whose first byte is 64-aligned, so that a node is one to four cache lines.
+
+    ``zeroed``: otherwise what is in them is not said. Large ones are backed by large pages where the system lets numpy
+    ask for them.
+    """
+    raw = np.zeros(size + 64, np.uint8) if zeroed else np.empty(size + 64, np.uint8)
     first = -raw.ctypes.data % 64
     return raw[first : first + size]

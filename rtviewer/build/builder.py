@@ -142,12 +142,16 @@ def build_tlas(
     return seal(structure)
 
 
+COMES_ZEROED = 32 << 20
+"""Bytes from which memory is fresh from the system and zero at no cost; of less, only what is not filled is cleared."""
+
+
 class ResultMemory:
     """``data``: the bytes of the result, lent to a build until its tree is there; nothing is written to them before,
     and every result is larger than the rows of its references.
 
     They take rows that are read for their keys alone, or are the spare side of rows that are moved. ``used``: how many
-    of them are not zero any more.
+    of them may be other than zero.
     """
 
     def __init__(self, counts: Callable[[], Counts], flags: BuildFlag, build_plan: BuildPlan) -> None:
@@ -160,10 +164,13 @@ class ResultMemory:
 
     @cached_property
     def data(self) -> NDArray[np.uint8]:
-        return aligned_bytes(result_size(self.counts, self._flags))
+        size = result_size(self.counts, self._flags)
+        return aligned_bytes(size, zeroed=size >= COMES_ZEROED)
 
     @property
     def used(self) -> int:
+        if len(self.data) < COMES_ZEROED:
+            return len(self.data)
         return ROW_BYTES * (self.counts.triangles + self.counts.boxes + self.counts.instances)
 
     def for_rows(self) -> NDArray[np.uint8] | None:

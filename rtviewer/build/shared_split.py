@@ -15,12 +15,16 @@ from rtviewer.build.workers import Workers
 class SharedSplit:
     """Splits parts of a node, whose ranges and frames are in ``workspace`` (see ``kernels.cuts``).
 
+    ``sizes``: most primitives in a leaf, and the shift of a pack.
+
     References move between the two sides of ``rows``, so that every thread knows where its own go. Their order is the
     input's within each half, as when one thread does it, whatever the pieces.
     """
 
-    def __init__(self, rows: ReferenceRows, workspace: NDArray[np.uint8], pack_shift: int, workers: Workers) -> None:
-        self.rows, self.workspace, self.pack_shift, self.workers = rows, workspace, pack_shift, workers
+    def __init__(
+        self, rows: ReferenceRows, workspace: NDArray[np.uint8], sizes: tuple[int, int], workers: Workers
+    ) -> None:
+        self.rows, self.workspace, self.sizes, self.workers = rows, workspace, sizes, workers
 
     def run(self, chosen: int, number: int) -> None:
         """Split part ``chosen``; the right half becomes part ``number``."""
@@ -33,9 +37,7 @@ class SharedSplit:
         pieces = [(first + a, first + b) for a, b in self.workers.pieces(end - first)]
         bins, shares = self._bins(pieces, frame, binning.BINS)
         plane = int(
-            chunks.choose_plane(
-                bins.ctypes.data, binning.BINS, end - first, self.pack_shift, at + cuts.COSTS_AT, halves
-            )
+            chunks.choose_plane(bins.ctypes.data, binning.BINS, end - first, self.sizes[1], at + cuts.COSTS_AT, halves)
         )
         if plane < 0:
             middle = cuts.split_in_the_middle(self.rows.base_of(first), first, end, at)
@@ -45,8 +47,8 @@ class SharedSplit:
             first, middle, end = self._partition(pieces, lefts, frame, (binning.BINS, axis, plane), halves)
         copy_frame(halves, frame)
         copy_frame(halves + 64, at + cuts.FRAMES_AT + 64 * number)
-        set_part(at, chosen, first, middle, 0, 0)
-        set_part(at, number, middle, end, 0, 0)
+        set_part(at, chosen, first, middle, 0, 0, *self.sizes)
+        set_part(at, number, middle, end, 0, 0, *self.sizes)
 
     def gather(self, number: int, first: int) -> None:
         """Bring all parts of the node back to one range that starts at ``first``."""

@@ -243,11 +243,12 @@ class _Builder:
         workspace = aligned_bytes(WORKSPACE_BYTES)
         _set_frame(workspace, frame)
         at, method = workspace.ctypes.data, int(self.plan.method)
-        topology.set_part(at, 0, first, end, method, 0)
-        split = SharedSplit(self.rows, workspace, self.pack_shift, self.workers)
+        sizes = self.plan.leaf_size, self.pack_shift
+        topology.set_part(at, 0, first, end, method, 0, *sizes)
+        split = SharedSplit(self.rows, workspace, sizes, self.workers)
         number = 1
         while number < layout.WIDTH:
-            chosen = int(topology.part_to_cut(at, number, self.plan.leaf_size, self.pack_shift))
+            chosen = int(topology.part_to_cut(at, number))
             if chosen < 0:
                 break
             split.run(chosen, number)

@@ -27,7 +27,7 @@ FRAMES_AT = HALVES_AT + 2 * FRAME_BYTES
 PARTS_AT = FRAMES_AT + WIDTH * FRAME_BYTES
 EDGES_AT = PARTS_AT + 24 * WIDTH
 WORKSPACE_BYTES = EDGES_AT + 8 * (WIDTH + 1) + 56
-"""Frames of a node's parts, and for each part three int64: first, end, and a float64 of how much it deserves a cut."""
+"""Frames of a node's parts, and for each part three int64: first, end, and how much it deserves a cut."""
 
 
 @jit

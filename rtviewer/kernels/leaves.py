@@ -27,6 +27,7 @@ from rtviewer.kernels.references import (
     SOURCE_ID,
     SOURCE_INDICES,
     SOURCE_VERTICES,
+    corner_addresses,
     corners_at,
     floats_at,
     integer_at,
@@ -42,6 +43,8 @@ INDEXED_PACK_BYTES = 16
 BOX_PACK_BYTES = 112
 IDS_IN_TRIANGLE_PACK = 144
 IDS_IN_BOX_PACK = 96
+AHEAD = 6
+"""Corners of triangles are anywhere in memory: those of the pack so many places on are asked for early."""
 LARGEST = 3.0e38
 SMALLEST_INT = -(1 << 31)
 SORT_LAYERS = (
@@ -92,12 +95,11 @@ def _triangle_packs_intrinsic(
         lowest = emit.constant(FLOAT4, emit_loops.INFINITY)
         highest = emit.constant(FLOAT4, -emit_loops.INFINITY)
 
-        def body(element, carried):
-            (place,) = carried
+        def lanes_of(element):
+            """(used, word, triangle) of each lane; a lane that is not used is like the last one that is."""
             pack = emit_loops.offset(builder, packs, element, 8)
             first, end = (builder.sext(emit.load(builder, pack, at, INT32), INT64) for at in (0, 4))
             last = builder.sub(end, long(1))
-            low, high, ids, lanes = lowest, highest, ir.Constant(INT4, [-1] * 4), []
             for number in range(4):
                 at = builder.add(first, long(number))
                 used = builder.icmp_signed("<=", at, last)
@@ -109,6 +111,17 @@ def _triangle_packs_intrinsic(
 
                 (row,) = emit_loops.either(builder, sorted_by_keys, [at], by_key)
                 word, *triangle = _lane(builder, row, in_order, lone, first_source, references, sources)
+                yield used, word, triangle
+
+        def body(element, carried):
+            (place,) = carried
+            later = builder.add(element, long(AHEAD))
+            later = builder.select(builder.icmp_signed("<", later, count), later, element)
+            for _, _, triangle in lanes_of(later):
+                for corner in corner_addresses(builder, *triangle):
+                    emit.prefetch(builder, corner)
+            low, high, ids, lanes = lowest, highest, ir.Constant(INT4, [-1] * 4), []
+            for number, (used, word, triangle) in enumerate(lanes_of(element)):
                 points = corners_at(builder, *triangle)
                 for point in points:
                     low, high = emit.smaller(builder, point, low), emit.larger(builder, point, high)

@@ -41,6 +41,11 @@ CERTAIN_QUICK, SMALLEST_QUICK = 8 * 2.0**-24, 2.0**-100
 
 def corners_at(builder, vertices, indices, number):
     """The corners of a triangle, three vectors of four lanes, the last 0; ``indices`` 0: consecutive triples."""
+    return [emit_loops.point(builder, at) for at in corner_addresses(builder, vertices, indices, number)]
+
+
+def corner_addresses(builder, vertices, indices, number):
+    """Where the three corners of a triangle are."""
     first = builder.mul(number, long(3))
     plain = [builder.add(first, long(k)) for k in range(3)]
 
@@ -49,7 +54,7 @@ def corners_at(builder, vertices, indices, number):
         return [builder.zext(emit.load(builder, row, 4 * k, INT32), INT64) for k in range(3)]
 
     chosen = emit_loops.either(builder, builder.icmp_signed("!=", indices, long(0)), plain, named)
-    return [emit_loops.point(builder, emit_loops.offset(builder, vertices, index, 12)) for index in chosen]
+    return [emit_loops.offset(builder, vertices, index, 12) for index in chosen]
 
 
 def box_of(builder, points):

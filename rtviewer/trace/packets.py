@@ -112,8 +112,8 @@ def _opacity_table(ray_flags: int) -> tuple[tuple[Opacity, Opacity], ...]:
 
 
 def go_together(directions: NDArray[np.float32]) -> bool:
-    """Whether neighbours among rays go the same way, as those of a camera do; bounces do not, and would walk alone after
-    the work of grouping them. Looks at some blocks of rays only; hits do not depend on the answer."""
+    """Whether neighbours among rays go the same way, as those of a camera do; bounces do not, and would walk alone
+    after the work of grouping them. Looks at some blocks of rays only; hits do not depend on the answer."""
     count = len(directions)
     starts = np.arange(0, count, max(count // SAMPLED_BLOCKS, SAMPLED_RAYS))[:, None]
     signs = (directions[np.minimum(starts + np.arange(SAMPLED_RAYS), count - 1)] > 0) @ np.array([1, 2, 4])

@@ -11,7 +11,6 @@ from rtviewer.session.image import ImageBuffer, ImageRequest
 from rtviewer.shade.picture import RECEIVER_FIELDS, Picture, Receivers
 from rtviewer.trace.request import HIT_FIELDS
 
-
 _LATE = frozenset([*(name for name, _, _, _ in HIT_FIELDS), "counters", "x_ray", "receivers", "valid"])
 """Attributes that are made when first asked for."""
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +82,7 @@ def follow_plan(
     on_progress: Callable[[float], None],
     cancelled: Cancelled,
 ) -> ImageBuffer:
-    """``trace_passes`` with the steps and tiles that suit the speed of the pictures before, which ``plan`` remembers."""
+    """``trace_passes`` in the steps and tiles that suit the speed of the pictures before, which ``plan`` knows."""
     steps, tile_points = plan.steps(request)
 
     def told(buffer: ImageBuffer, fraction: float, is_complete: bool) -> None:

@@ -1,4 +1,4 @@
-"""The pixels of one pass of a picture: every ``step``-th one in x and y, in tiles, and the arrays of what they found."""
+"""The pixels of one pass of a picture: every ``step``-th in x and y, in tiles, and the arrays of what they found."""
 
 from __future__ import annotations
 

@@ -45,7 +45,10 @@ from rtviewer.shade.picture import first_surfaces
 
 SOFTWARE_BOX_BUDGET = 4096
 HARDWARE_BOX_BUDGET = 500_000
-MOVING_TRIANGLES = 40_000
+MOVING_TRIANGLES = 20_000
+FEWEST_TRIANGLES = 2_000
+MOVING_SECONDS = 0.012
+"""What a frame may take in software while the camera moves: more, and the traced picture beside it stutters."""
 STILL_TRIANGLES = 250_000
 """Triangles of instances drawn in full in software, while the camera moves and when it rests (about 70 ms)."""
 HIDDEN_ALPHA = 0.3
@@ -95,6 +98,7 @@ class SceneContent:
         self.full_instances: tuple[int, int] | None = None
         """Instances drawn in full, and all shown, when not all are drawn in full."""
         self.draws_everything = False
+        self._moving_triangles = MOVING_TRIANGLES
         self.boxes = BoxesItem()
         self.instance_boxes = BoxesItem()
         self.highlight = SegmentsItem(through=True)
@@ -109,6 +113,7 @@ class SceneContent:
             view.addItem(item)
         view.moving_started.connect(self._coarse)
         view.settled.connect(self._full)
+        view.moving_painted.connect(self._adapt)
 
     @property
     def box_budget(self) -> int:
@@ -385,8 +390,18 @@ class SceneContent:
     def _coarse(self) -> None:
         if self.view.is_software and self.prepared is not None:
             for item in self.meshes:
-                item.budget = MOVING_TRIANGLES
-            self._place_meshes(MOVING_TRIANGLES)
+                item.budget = self._moving_triangles
+            self._place_meshes(self._moving_triangles)
+
+    def _adapt(self, seconds: float) -> None:
+        """Draw less, or more again, while the camera moves, by what the last frame took."""
+        if 0.5 * MOVING_SECONDS <= seconds <= MOVING_SECONDS:
+            return
+        share = min(max(0.75 * MOVING_SECONDS / max(seconds, 1e-6), 0.25), 1.5)
+        wanted = round(min(max(self._moving_triangles * share, FEWEST_TRIANGLES), MOVING_TRIANGLES))
+        if wanted != self._moving_triangles:
+            self._moving_triangles = wanted
+            self._coarse()
 
     def _full(self) -> None:
         for item in self.meshes:

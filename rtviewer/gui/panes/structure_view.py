@@ -16,7 +16,7 @@ from rtviewer.gui.widgets.depth_range import DepthRange
 from rtviewer.gui.widgets.elided_label import ElidedLabel
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.session.document import TOP_LEVEL
-from rtviewer.session.events import DocumentChanged, LogChanged
+from rtviewer.session.events import DocumentChanged, LogChanged, PictureChanged
 from rtviewer.session.state import State
 
 EMPTY = (
@@ -51,7 +51,15 @@ class StructureView(Pane):
         self.view.clicked.connect(self._clicked)
         self.view.focus_asked.connect(self._focus_asked)
         self.view.ready.connect(lambda: self.content.show_boxes())
-        listen(self, self.session, {DocumentChanged: self._document_changed, LogChanged: self._log_changed})
+        listen(
+            self,
+            self.session,
+            {
+                DocumentChanged: self._document_changed,
+                LogChanged: self._log_changed,
+                PictureChanged: lambda _: self.view.draw_now() if self.view.is_waiting else None,
+            },
+        )
         self.follow_theme()
         follow(self, self.session.store, {"camera", "view", "selection", "source"}, self._show)
         follow(self, self.session.store, {"log_position"}, lambda _: self._show_ray())

@@ -25,7 +25,7 @@ from rtviewer.dxr.programs import (
     ProgramTable,
 )
 from rtviewer.dxr.rules import check_instance_flags, check_ray_flags
-from rtviewer.errors import CancelledError, ProgramError, RtviewerError, violation
+from rtviewer.errors import ProgramError, RtviewerError, violation
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.scene.ray_sources import SourceKind
 from rtviewer.session import build_settings, warming
@@ -152,7 +152,7 @@ class Session(CopyCommands, ImageCommands, LogCommands, SourceCommands, LiveWork
     def warm_up(self, *, after_first_picture: bool = False) -> Job:
         """Load or compile all kernels in the background.
 
-        ``after_first_picture``: at once only those that trace it, beside the opening of a scene; the others wait for it.
+        ``after_first_picture``: at once only those that trace it, beside the opening of a scene; the rest waits for it.
         """
         return warming.warm_up(self, after_first_picture=after_first_picture)
 

@@ -184,7 +184,7 @@ class ImageBuffer:
 
     def _picture(
         self,
-        hits: dict[str, NDArray[Any]],
+        hits: dict[str, Any],
         counters: NDArray[np.int32] | None,
         x_ray: NDArray[np.int32] | None,
         receivers: Receivers | None,

@@ -138,8 +138,9 @@ class Lattice:
                 self.request, self.step, arrays, counters=counters, x_ray=x_ray, receivers=receivers,
                 seconds=seconds, rays_traced=rays_traced,
             )  # fmt: skip
+        whole: dict[str, Any] = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         return ImageBuffer(
-            self.request, **{name: np.ascontiguousarray(array) for name, array in arrays.items()},
+            self.request, **whole,
             counters=None if counters is None else np.ascontiguousarray(counters),
             x_ray=None if x_ray is None else np.ascontiguousarray(x_ray),
             valid=np.ones((self.height, self.width), np.bool_),

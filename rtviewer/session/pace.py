@@ -15,7 +15,7 @@ WHOLE_SECONDS = 0.25
 FAST_RAYS = 500_000
 """Rays a second from which on large tiles are cancelled quickly enough."""
 LARGE_TILE_POINTS = 128
-CHOICES = ((2, 1), (4, 2, 1), (8, 4, 2, 1), (16, 8, 4, 2, 1))
+CHOICES: tuple[tuple[int, ...], ...] = ((2, 1), (4, 2, 1), (8, 4, 2, 1), (16, 8, 4, 2, 1))
 
 
 class Plan:

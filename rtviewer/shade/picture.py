@@ -153,9 +153,12 @@ class Picture:
         if not len(hit):
             return normals
         origin, direction = self.rays
-        fields = (self.instance_index, self.geometry_index, self.primitive_index, self.hit_kind)
+        instance, geometry, primitive, kind = (
+            array.reshape(-1)[hit]
+            for array in (self.instance_index, self.geometry_index, self.primitive_index, self.hit_kind)
+        )
         places = HitPlaces(
-            *(field.reshape(-1)[hit] for field in fields), origin.reshape(-1, 3)[hit], direction.reshape(-1, 3)[hit],
+            instance, geometry, primitive, kind, origin.reshape(-1, 3)[hit], direction.reshape(-1, 3)[hit],
             self.t.reshape(-1)[hit],
         )  # fmt: skip
         transforms = self.tlas.instance_descs["Transform"]

@@ -80,7 +80,8 @@ def _sky(picture: Picture, pixels: NDArray[np.bool_]) -> NDArray[np.uint8]:
     _, direction = picture.rays
     upward = (direction @ picture.camera.basis()[1].astype(np.float32))[pixels]
     steps = (np.clip(0.5 + 0.9 * upward, 0, 1) * np.float32(SKY_STEPS - 1) + np.float32(0.5)).astype(np.int32)
-    return _sky_table()[steps]
+    colours: NDArray[np.uint8] = _sky_table()[steps]
+    return colours
 
 
 @cache

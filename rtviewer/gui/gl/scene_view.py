@@ -7,6 +7,7 @@ QPainter draws into a GL widget is lost in grabbed pictures.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pyqtgraph.opengl as gl
@@ -26,6 +27,8 @@ CLICK_RADIUS = 4
 SETTLE_MS = 400
 """Full quality comes back this long after the last camera move (software drawing only): the whole traced picture
 comes first."""
+MOST_HOLDS = 10
+"""Times that drawing in full waits for something else."""
 DEGREES_PER_PIXEL = 0.4
 LONGEST_REST_MS = 120
 """While the camera moves, software drawing waits for the next traced picture, so that both cost one repainting of the
@@ -56,6 +59,9 @@ class SceneView(gl.GLViewWidget):
         self._programs: dict[tuple[str, str], int] = {}
         self._pressed_at: QPointF | None = None
         self._last_at = QPointF()
+        self._holds = 0
+        self.must_hold: Callable[[], bool] = lambda: False
+        """Whether something is on its way that drawing in full would delay."""
         self._dragged = False
         self._settle = QTimer(self, singleShot=True, interval=SETTLE_MS)
         self._settle.timeout.connect(self._finish_move)
@@ -239,14 +245,23 @@ class SceneView(gl.GLViewWidget):
 
     def _move(self, camera: Camera) -> None:
         self.camera = camera
+        self.stir()
+        self.camera_changed.emit(camera)
+
+    def stir(self) -> None:
+        """Something moves: draw quickly until it comes to rest."""
         if not self.is_moving:
             self.is_moving = True
             self.moving_started.emit()
+        self._holds = 0
         self._settle.start()
         self.update()
-        self.camera_changed.emit(camera)
 
     def _finish_move(self) -> None:
+        if self.is_software and self._holds < MOST_HOLDS and self.must_hold():
+            self._holds += 1
+            self._settle.start()
+            return
         self.is_moving = False
         self._rest.stop()
         self.settled.emit()

@@ -17,6 +17,7 @@ from rtviewer.gui.widgets.elided_label import ElidedLabel
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.session.document import TOP_LEVEL
 from rtviewer.session.events import DocumentChanged, LogChanged, PictureChanged
+from rtviewer.session.jobs import Lane
 from rtviewer.session.state import State
 
 EMPTY = (
@@ -36,6 +37,8 @@ class StructureView(Pane):
         self.content = SceneContent(self.view)
         self.light = LightHandle(self.view)
         self.light.moved.connect(self.session.set_light)
+        jobs = self.session.jobs
+        self.view.must_hold = lambda: jobs.is_busy(Lane.IMAGE) or jobs.is_busy(Lane.SHADE)
         self._object_cameras: dict[int, Camera] = {}
         self._scope = TOP_LEVEL
         self._is_fresh = False
@@ -101,6 +104,8 @@ class StructureView(Pane):
         """Arrays of the open world are ready."""
         self.view.set_empty_text("")
         self.content.settings = self.session.state.view
+        if not self._is_fresh:
+            self.view.stir()
         self.content.show_world(prepared)
         self.depth.set_levels(self.content.level_count())
         if self._is_fresh:

@@ -187,7 +187,8 @@ def test_a_toggled_flag_gives_a_new_picture_that_echoes_it(live):
     live.set_mask(0x01)
     assert live.wait()
     steps = [event.buffer.step for event in images]
-    assert steps == sorted(steps, reverse=True) and steps[0] > steps[-1] == 1
+    assert steps == sorted(steps, reverse=True)
+    assert steps[0] > steps[-1] == 1
     assert all(event.buffer.rays.mask == 0x01 for event in images)
     assert live.image.instance_index[18, 32] == 1
     assert pictures[-1].buffer is live.image

@@ -156,6 +156,7 @@ def run(
     if problem := display_problem():
         raise RtviewerError(f"no display: {problem}; `xvfb-run -a rtviewer view ...` draws on a virtual screen")
     application = boot()
+    from rtviewer.gui.collector import Collector
     from rtviewer.gui.first_paint import FirstPaint
     from rtviewer.gui.interrupt import Interrupt
 
@@ -180,15 +181,18 @@ def run(
 
     def start() -> None:
         window.show_panes(panes)  # again: Qt may forget what was raised among tabs that were never shown
-        window.session.warm_up()
+        # Only what the first picture needs competes with it.
+        window.session.warm_up(after_first_picture=path is not None)
         if path is not None:
             window.open_file(path, bottom_levels=bottom_levels, base_address=base_address)
         if shot is not None:
             shot.start()
 
     FirstPaint(window, start)
+    collector = Collector()
     with Interrupt() as interrupt:
         code = application.exec()
+    collector.stop()
     if shot_folder is not None:
         shot_folder.cleanup()
     if interrupt.is_requested:

@@ -271,8 +271,10 @@ class MainWindow(QMainWindow):
     def _prepare(self, world: World) -> None:
         """Make what the views need of a new world, off this thread."""
 
+        before = self.structure_view.content.prepared
+
         def work() -> tuple[Prepared, list, dict[str, BuildCost]]:
-            return prepare(world), structure_columns(world), cost_of(world)
+            return prepare(world, before), structure_columns(world), cost_of(world)
 
         def done(result: tuple[Prepared, list, dict[str, BuildCost]]) -> None:
             if self.session.world is not world:

@@ -25,10 +25,10 @@ from rtviewer.dxr.programs import (
     ProgramTable,
 )
 from rtviewer.dxr.rules import check_instance_flags, check_ray_flags
-from rtviewer.errors import CancelledError, ProgramError, RtviewerError, violation
+from rtviewer.errors import ProgramError, RtviewerError, violation
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.scene.ray_sources import SourceKind
-from rtviewer.session import build_settings
+from rtviewer.session import build_settings, warming
 from rtviewer.session import document as documents
 from rtviewer.session.copy_commands import CopyCommands
 from rtviewer.session.document import Document
@@ -149,20 +149,12 @@ class Session(CopyCommands, ImageCommands, LogCommands, SourceCommands, LiveWork
 
         return self._submit(Lane.DOCUMENT, f"building {document.title}", work, show)
 
-    def warm_up(self) -> Job:
-        """Load or compile all kernels in the background."""
+    def warm_up(self, *, after_first_picture: bool = False) -> Job:
+        """Load or compile all kernels in the background.
 
-        def work(job: Job) -> None:
-            from rtviewer import kernels
-
-            def report(fraction: float, text: str) -> None:
-                if job.is_cancelled():
-                    raise CancelledError("warm-up was cancelled")
-                job.progress(fraction, text)
-
-            kernels.warm_up(report)
-
-        return self._submit(Lane.KERNELS, "preparing kernels", work, lambda _: None)
+        ``after_first_picture``: at once only those that trace it, beside the opening of a scene; the rest waits for it.
+        """
+        return warming.warm_up(self, after_first_picture=after_first_picture)
 
     # Ray settings
 

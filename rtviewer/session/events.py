@@ -66,7 +66,8 @@ class CopyMade:
 
 @dataclass(frozen=True, eq=False)
 class ImageChanged:
-    """A pass of the newest image is done. Older images are never told after a newer one was asked for."""
+    """A pass of the newest image is done. An older one is told after a newer one was asked for only where nothing but
+    the camera differs, and never after it."""
 
     buffer: ImageBuffer
     fraction: float

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,14 +175,24 @@ class ImageBuffer:
     def picture(self) -> Picture:
         """The traced pixels as what ``shade.modes.shade`` colours; of a coarse picture only the lattice."""
         lattice = (slice(None, None, self.step), slice(None, None, self.step))
+        return self._picture(
+            {name: getattr(self, name)[lattice] for name, _, _, _ in HIT_FIELDS},
+            None if self.counters is None else self.counters[lattice],
+            None if self.x_ray is None else self.x_ray[lattice],
+            None if self.receivers is None else self.receivers.part(lattice),
+        )
+
+    def _picture(
+        self,
+        hits: dict[str, Any],
+        counters: NDArray[np.int32] | None,
+        x_ray: NDArray[np.int32] | None,
+        receivers: Receivers | None,
+    ) -> Picture:
         world, rays = self.world, self.rays
         return Picture(
             world.scene, world.tlas, world.blases, world.instance_blas, self.camera, self.width, self.height,
-            self.step, rays.ray_flags, rays.intersection,
-            **{name: getattr(self, name)[lattice] for name, _, _, _ in HIT_FIELDS},
-            counters=None if self.counters is None else self.counters[lattice],
-            x_ray=None if self.x_ray is None else self.x_ray[lattice],
-            receivers=None if self.receivers is None else self.receivers.part(lattice),
+            self.step, rays.ray_flags, rays.intersection, **hits, counters=counters, x_ray=x_ray, receivers=receivers,
         )  # fmt: skip
 
     def hits(self) -> Hits:

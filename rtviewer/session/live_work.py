@@ -162,7 +162,7 @@ class LiveWork:
         self._requested_counters, self._requested_x_ray = request.counters, request.x_ray
 
         def show(buffer: ImageBuffer, fraction: float, is_complete: bool) -> None:
-            if generation == self._image_generation and self.world is world:
+            if self.world is world and (generation == self._image_generation or self._is_worth_showing(buffer)):
                 self._image = buffer
                 self._tell(ImageChanged(buffer, fraction, is_complete))
                 self._colour_image()
@@ -172,6 +172,16 @@ class LiveWork:
 
         self._tell(JobProgressed(Lane.IMAGE, 0.0, "tracing"))
         return self.jobs.trace(request, on_pass, self._callbacks(Lane.IMAGE, lambda _: None))
+
+    def _is_worth_showing(self, buffer: ImageBuffer) -> bool:
+        """Whether an overtaken picture differs from what is asked for by its camera only, and is the newest so far."""
+        request, state, shown = buffer.request, self.state, self._image
+        return (
+            (request.width, request.height) == state.image_size
+            and (request.rays, request.source, request.profile) == (state.rays, state.source.active, state.profile)
+            and (request.counters, request.x_ray) == (self._requested_counters, self._requested_x_ray)
+            and (shown is None or shown.generation < request.generation)
+        )
 
     def _colour_image(self) -> None:
         """Colour the newest image off this thread and tell the picture."""

@@ -149,17 +149,21 @@ class Picture:
     def normals(self) -> NDArray[np.float32]:
         """(rows, columns, 3) float32: unit geometric normals in world space, on the front's side; NaN where missed."""
         normals = np.full((*self.hit.shape, 3), np.nan, np.float32)
-        if not self.hit.any():
+        hit = np.flatnonzero(self.hit)
+        if not len(hit):
             return normals
         origin, direction = self.rays
-        hit = self.hit
+        instance, geometry, primitive, kind = (
+            array.reshape(-1)[hit]
+            for array in (self.instance_index, self.geometry_index, self.primitive_index, self.hit_kind)
+        )
         places = HitPlaces(
-            self.instance_index[hit], self.geometry_index[hit], self.primitive_index[hit], self.hit_kind[hit],
-            origin[hit], direction[hit], self.t[hit],
+            instance, geometry, primitive, kind, origin.reshape(-1, 3)[hit], direction.reshape(-1, 3)[hit],
+            self.t.reshape(-1)[hit],
         )  # fmt: skip
         transforms = self.tlas.instance_descs["Transform"]
-        programs = hit_programs(self.scene.hit_groups, self.hit_group_index[hit], self.intersection)
-        normals[hit] = world_normals(places, self.scene, self.blas_of_instance, transforms, programs)
+        programs = hit_programs(self.scene.hit_groups, self.hit_group_index.reshape(-1)[hit], self.intersection)
+        normals.reshape(-1, 3)[hit] = world_normals(places, self.scene, self.blas_of_instance, transforms, programs)
         return normals
 
     @cached_property

@@ -45,7 +45,10 @@ from rtviewer.shade.picture import first_surfaces
 
 SOFTWARE_BOX_BUDGET = 4096
 HARDWARE_BOX_BUDGET = 500_000
-MOVING_TRIANGLES = 40_000
+MOVING_TRIANGLES = 20_000
+FEWEST_TRIANGLES = 2_000
+MOVING_SECONDS = 0.012
+"""What a frame may take in software while the camera moves: more, and the traced picture beside it stutters."""
 STILL_TRIANGLES = 250_000
 """Triangles of instances drawn in full in software, while the camera moves and when it rests (about 70 ms)."""
 HIDDEN_ALPHA = 0.3
@@ -66,10 +69,18 @@ class Prepared:
     bounds: NDArray[np.float64] | None
 
 
-def prepare(world: World) -> Prepared:
-    """Everything that takes time: triangle soups and trees. Runs on any thread."""
-    soups, surfaces = [], []
+def prepare(world: World, before: Prepared | None = None) -> Prepared:
+    """Everything that takes time: triangle soups and trees. Runs on any thread.
+
+    Arrays of bottom levels that are still those of ``before`` are its very arrays.
+    """
+    soups: list[NDArray[np.float32]] = []
+    surfaces: list[NDArray[np.int64]] = []
     for index, (first, blas) in enumerate(zip(first_surfaces(world.blases), world.blases, strict=False)):
+        if before is not None and _is_same(before.world, world, index):
+            soups.append(before.soups[index])
+            surfaces.append(before.surfaces[index])
+            continue
         spheres = sphere_geometries(world, index)
         soups.append(np.concatenate([triangle_soup(blas), procedural_soup(blas, spheres)]))
         numbers = [triangle_soup_geometries(blas), procedural_soup_geometries(blas, spheres)]
@@ -80,6 +91,15 @@ def prepare(world: World) -> Prepared:
     tints = index_colours(np.arange(len(transforms))).astype(np.float32) / 255
     return Prepared(
         world, tuple(soups), tuple(surfaces), transforms, world.instance_blas.astype(np.int64), tints, world.bounds
+    )
+
+
+def _is_same(before: World, after: World, index: int) -> bool:
+    """Whether the drawing of a bottom level, and the numbers of its geometries, are what they were."""
+    if len(before.blases) != len(after.blases) or before.blases[index] is not after.blases[index]:
+        return False
+    return bool(first_surfaces(before.blases)[index] == first_surfaces(after.blases)[index]) and bool(
+        np.array_equal(sphere_geometries(before, index), sphere_geometries(after, index))
     )
 
 
@@ -95,6 +115,7 @@ class SceneContent:
         self.full_instances: tuple[int, int] | None = None
         """Instances drawn in full, and all shown, when not all are drawn in full."""
         self.draws_everything = False
+        self._moving_triangles = MOVING_TRIANGLES
         self.boxes = BoxesItem()
         self.instance_boxes = BoxesItem()
         self.highlight = SegmentsItem(through=True)
@@ -109,6 +130,7 @@ class SceneContent:
             view.addItem(item)
         view.moving_started.connect(self._coarse)
         view.settled.connect(self._full)
+        view.moving_painted.connect(self._adapt)
 
     @property
     def box_budget(self) -> int:
@@ -117,9 +139,10 @@ class SceneContent:
     # World
 
     def show_world(self, prepared: Prepared | None) -> None:
-        for item in self.meshes:
+        kept = prepared.soups if prepared is not None else ()
+        for item in self.meshes[len(kept) :]:
             self.view.removeItem(item)
-        self.meshes = []
+        del self.meshes[len(kept) :]
         self.prepared = prepared
         self.boxes.set_boxes(None)
         self.instance_boxes.set_boxes(None)
@@ -129,11 +152,11 @@ class SceneContent:
             self.show_ray(None)
             self.view.set_counts("")
             return
-        for soup, surfaces in zip(prepared.soups, prepared.surfaces, strict=True):
-            item = MeshItem()
+        while len(self.meshes) < len(prepared.soups):
+            self.meshes.append(MeshItem())
+            self.view.addItem(self.meshes[-1])
+        for item, soup, surfaces in zip(self.meshes, prepared.soups, prepared.surfaces, strict=True):
             item.set_mesh(soup, surfaces)
-            self.meshes.append(item)
-            self.view.addItem(item)
         self._place()
         self._tint_meshes()
 
@@ -385,8 +408,18 @@ class SceneContent:
     def _coarse(self) -> None:
         if self.view.is_software and self.prepared is not None:
             for item in self.meshes:
-                item.budget = MOVING_TRIANGLES
-            self._place_meshes(MOVING_TRIANGLES)
+                item.budget = self._moving_triangles
+            self._place_meshes(self._moving_triangles)
+
+    def _adapt(self, seconds: float) -> None:
+        """Draw less, or more again, while the camera moves, by what the last frame took."""
+        if 0.5 * MOVING_SECONDS <= seconds <= MOVING_SECONDS:
+            return
+        share = min(max(0.75 * MOVING_SECONDS / max(seconds, 1e-6), 0.25), 1.5)
+        wanted = round(min(max(self._moving_triangles * share, FEWEST_TRIANGLES), MOVING_TRIANGLES))
+        if wanted != self._moving_triangles:
+            self._moving_triangles = wanted
+            self._coarse()
 
     def _full(self) -> None:
         for item in self.meshes:

@@ -16,7 +16,8 @@ from rtviewer.gui.widgets.depth_range import DepthRange
 from rtviewer.gui.widgets.elided_label import ElidedLabel
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.session.document import TOP_LEVEL
-from rtviewer.session.events import DocumentChanged, LogChanged
+from rtviewer.session.events import DocumentChanged, LogChanged, PictureChanged
+from rtviewer.session.jobs import Lane
 from rtviewer.session.state import State
 
 EMPTY = (
@@ -36,6 +37,8 @@ class StructureView(Pane):
         self.content = SceneContent(self.view)
         self.light = LightHandle(self.view)
         self.light.moved.connect(self.session.set_light)
+        jobs = self.session.jobs
+        self.view.must_hold = lambda: jobs.is_busy(Lane.IMAGE) or jobs.is_busy(Lane.SHADE)
         self._object_cameras: dict[int, Camera] = {}
         self._scope = TOP_LEVEL
         self._is_fresh = False
@@ -51,7 +54,15 @@ class StructureView(Pane):
         self.view.clicked.connect(self._clicked)
         self.view.focus_asked.connect(self._focus_asked)
         self.view.ready.connect(lambda: self.content.show_boxes())
-        listen(self, self.session, {DocumentChanged: self._document_changed, LogChanged: self._log_changed})
+        listen(
+            self,
+            self.session,
+            {
+                DocumentChanged: self._document_changed,
+                LogChanged: self._log_changed,
+                PictureChanged: lambda _: self.view.draw_now() if self.view.is_waiting else None,
+            },
+        )
         self.follow_theme()
         follow(self, self.session.store, {"camera", "view", "selection", "source"}, self._show)
         follow(self, self.session.store, {"log_position"}, lambda _: self._show_ray())
@@ -93,6 +104,8 @@ class StructureView(Pane):
         """Arrays of the open world are ready."""
         self.view.set_empty_text("")
         self.content.settings = self.session.state.view
+        if not self._is_fresh:
+            self.view.stir()
         self.content.show_world(prepared)
         self.depth.set_levels(self.content.level_count())
         if self._is_fresh:

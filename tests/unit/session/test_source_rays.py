@@ -123,12 +123,10 @@ def test_threads_passes_and_tiles_change_nothing(world, scene, source, monkeypat
     for threads in (2, 5):
         with ThreadPoolExecutor(threads) as pool:
             same_pictures(whole, trace_passes(request, pool, threads))
+            same_pictures(whole, trace_passes(request, pool, threads, steps=(16, 8, 2, 1)))
+            same_pictures(whole, trace_passes(request, pool, threads, steps=(4, 1), tile_points=32))
     monkeypatch.setattr(image_tracing, "TILE_POINTS", 16)
-    image_tracing._pattern.cache_clear()
-    try:
-        same_pictures(whole, trace_image(world, scene.cameras[0], size, rays, counters=True, x_ray=True, source=source))
-    finally:
-        image_tracing._pattern.cache_clear()
+    same_pictures(whole, trace_image(world, scene.cameras[0], size, rays, counters=True, x_ray=True, source=source))
 
 
 def test_coarse_passes_spread_receivers_too(world, scene):

@@ -67,13 +67,16 @@ from rtviewer.errors import (
     StructureError,
     Violation,
 )
+from rtviewer.io.ray_file import RayTable, read_rays
 from rtviewer.io.registry import load_scene
 from rtviewer.scene.camera import Camera
 from rtviewer.scene.material import AlphaTexture, Material, Wrap
+from rtviewer.scene.ray_sources import CameraRays, DiffuseRays, OcclusionRays, ShadowRays
 from rtviewer.scene.scene import Instance, Scene
 from rtviewer.session.api import build, open_world
 from rtviewer.session.document import World
 from rtviewer.session.image import ImageBuffer
+from rtviewer.session.ray_list import RayList, RayStatus
 from rtviewer.session.raylog import LogRow, RayLog
 from rtviewer.session.user_programs import load_programs
 from rtviewer.trace.dispatch import Dispatcher
@@ -95,6 +98,7 @@ __all__ = [
     "BuildFlag",
     "BuildInputs",
     "Camera",
+    "CameraRays",
     "CancelledError",
     "CandidateType",
     "CommittedStatus",
@@ -103,6 +107,7 @@ __all__ = [
     "DecodedBlas",
     "DecodedTlas",
     "Device",
+    "DiffuseRays",
     "Dispatcher",
     "DriverMatchingIdentifierStatus",
     "ElementsLayout",
@@ -129,6 +134,7 @@ __all__ = [
     "InvariantError",
     "LogRow",
     "Material",
+    "OcclusionRays",
     "PipelineFlag",
     "PostbuildInfoDesc",
     "PostbuildInfoType",
@@ -138,13 +144,17 @@ __all__ = [
     "ProgramTable",
     "RayBatch",
     "RayFlag",
+    "RayList",
     "RayLog",
     "RayQuery",
+    "RayStatus",
+    "RayTable",
     "ResourceState",
     "RtviewerError",
     "Scene",
     "SceneError",
     "SerializedDataType",
+    "ShadowRays",
     "Structure",
     "StructureError",
     "Tier",
@@ -173,6 +183,7 @@ __all__ = [
     "load_scene",
     "open_world",
     "read_decode",
+    "read_rays",
     "report_hit",
     "serialize",
     "serialized_size",

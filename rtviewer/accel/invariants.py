@@ -78,9 +78,14 @@ def _check_header(structure: Structure) -> list[str]:
 
 
 def _check_flags(structure: Structure) -> list[str]:
-    """The stored flags are those of a first build (BF-1, BF-2, BF-9), the Xbox one only while dehydrated (XB-3)."""
-    profile = Profile(Tier.TIER_1_2, xbox=int(structure.header["state"]) == layout.STATE_DEHYDRATED)
-    return [f"header.build_flags: {v}" for v in check_build_flags(structure.build_flags, structure.type, profile)]
+    """The stored flags are those of a first build (BF-1, BF-2, BF-9), the Xbox one while dehydrated and only then
+    (XB-3)."""
+    dehydrated = int(structure.header["state"]) == layout.STATE_DEHYDRATED
+    flags, profile = structure.build_flags, Profile(Tier.TIER_1_2, xbox=dehydrated)
+    problems = [f"header.build_flags: {v}" for v in check_build_flags(flags, structure.type, profile)]
+    if dehydrated and (structure.is_top_level or not flags & BuildFlag.DEHYDRATE):
+        problems.append("header.state: only a bottom level built with DEHYDRATE is dehydrated (XB-3)")
+    return problems
 
 
 def _check_sections(structure: Structure) -> list[str]:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 MAGIC = b"RTVACCEL"
 SECTION_ALIGNMENT = 64
 WIDTH = 8

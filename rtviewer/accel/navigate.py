@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rtviewer.accel.layout import UNUSED_LANE
+from rtviewer.accel.layout import PRIMITIVE_BITS, UNUSED_LANE
 from rtviewer.accel.structure import Structure
 
 
@@ -85,8 +85,12 @@ class Tree:
             found = np.flatnonzero(structure.instance_leaves["instance"] == first)
             element = int(found[0]) if len(found) else -1
         else:
-            geometry, primitive = structure.geometry_and_primitive(structure.packs["id"].ravel())
-            found = np.flatnonzero((geometry == first) & (primitive == second))
+            geometries = structure.geometries
+            if not (0 <= first < len(geometries) and 0 <= second < int(geometries["primitive_count"][first])):
+                return -1
+            ids = structure.packs["id"]
+            number = int(geometries["first_primitive"][first]) + second
+            found = np.flatnonzero(((ids & PRIMITIVE_BITS) == number) & (ids != UNUSED_LANE))
             element = int(found[0]) // 4 if len(found) else -1
         if element < 0:
             return -1

@@ -64,19 +64,24 @@ def result_size(counts: Counts, flags: BuildFlag = BuildFlag.NONE) -> int:
     return align(size + layout.MAX_SECTIONS * layout.SECTION_ALIGNMENT)
 
 
-REFERENCE_SIZE = 28
-"""Bytes of scratch per reference: a box and an id."""
-KEY_SIZE = 8
+REFERENCE_SIZE = 32
+"""Bytes of scratch per reference: a box, an id and a source. Cuts that move references use the result's memory too."""
+TOPOLOGY_SIZE = 16
+"""Bytes per reference of the tree before it is written: node's children, and the ranges of leaf elements."""
+KEY_SIZE = 16
+"""Bytes per reference of Morton keys, and of room to sort them."""
+IMPROVED_SIZE = 56
+"""Bytes per reference of the binary tree that PREFER_FAST_TRACE improves."""
 SCRATCH_CONSTANT = 4096
 
 
 def scratch_size(counts: Counts, flags: BuildFlag = BuildFlag.NONE) -> int:
-    """ScratchDataSizeInBytes: references, and Morton keys or sweep orders where the builder uses them."""
-    per_reference = REFERENCE_SIZE
-    if not flags & BuildFlag.MINIMIZE_MEMORY:
+    """ScratchDataSizeInBytes: references and topology, and what the builder needs beside them."""
+    per_reference = REFERENCE_SIZE + TOPOLOGY_SIZE
+    if flags & BuildFlag.PREFER_FAST_BUILD:
         per_reference += KEY_SIZE
-    if flags & (BuildFlag.PREFER_FAST_BUILD | BuildFlag.PREFER_FAST_TRACE):
-        per_reference += KEY_SIZE
+    if flags & BuildFlag.PREFER_FAST_TRACE:
+        per_reference += IMPROVED_SIZE
     return align((counts.triangles + counts.boxes + counts.instances) * per_reference + SCRATCH_CONSTANT)
 
 

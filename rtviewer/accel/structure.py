@@ -105,12 +105,15 @@ class Structure:
             return self.box_packs
         return self.indexed_packs if self.is_indexed else self.triangle_packs
 
-    def pack_corners(self) -> NDArray[np.float32]:
-        """Corners of the triangles in the packs, (packs, 3, 3, 4) float32 as in TRIANGLE_PACK; 0 in unused lanes."""
+    def pack_corners(self, first: int = 0, last: int | None = None) -> NDArray[np.float32]:
+        """Corners of the triangles in packs ``first`` to ``last - 1``, (packs, 3, 3, 4) float32 as in TRIANGLE_PACK.
+
+        0 in unused lanes.
+        """
         if not self.is_indexed:
-            corners: NDArray[np.float32] = self.triangle_packs["vertices"]
+            corners: NDArray[np.float32] = self.triangle_packs["vertices"][first:last]
             return corners
-        ids = self.indexed_packs["id"]
+        ids = self.indexed_packs["id"][first:last]
         used = ids != layout.UNUSED_LANE
         number = np.where(used, ids & layout.PRIMITIVE_BITS, 0)
         positions = self.section(SectionKind.VERTICES)["position"]
@@ -149,8 +152,12 @@ class Structure:
         return np.where(unused, -1, geometry), np.where(unused, -1, primitive)
 
 
-def aligned_bytes(size: int) -> NDArray[np.uint8]:
-    """(size,) zeroed uint8 whose first byte is 64-aligned, so that a node is one to four cache lines."""
-    raw = np.zeros(size + 64, np.uint8)
+def aligned_bytes(size: int, *, zeroed: bool = True) -> NDArray[np.uint8]:
+    """(size,) uint8 whose first byte is 64-aligned, so that a node is one to four cache lines.
+
+    ``zeroed``: otherwise what is in them is not said. Large ones are backed by large pages where the system lets numpy
+    ask for them.
+    """
+    raw = np.zeros(size + 64, np.uint8) if zeroed else np.empty(size + 64, np.uint8)
     first = -raw.ctypes.data % 64
     return raw[first : first + size]

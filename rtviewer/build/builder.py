@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +12,12 @@ from rtviewer.accel import layout
 from rtviewer.accel.encode import allocate, seal, set_header
 from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.sizes import Counts, result_size, tree_budget
-from rtviewer.accel.structure import Structure
+from rtviewer.accel.structure import Structure, aligned_bytes
 from rtviewer.build.corners import CornerTables
 from rtviewer.build.fast_trace import improved_tree
 from rtviewer.build.leaves import leaf_kind, update_sections, write_geometries
-from rtviewer.build.plan import plan
-from rtviewer.build.reference_rows import instance_rows
+from rtviewer.build.plan import BuildPlan, plan
+from rtviewer.build.reference_rows import ROW_BYTES, ReferenceRows, instance_rows, rows_in
 from rtviewer.build.references import InstanceReferences, instance_references, primitive_references
 from rtviewer.build.tree import build_tree, fill_tree
 from rtviewer.build.workers import Cancelled, Progress, Workers
@@ -46,12 +47,13 @@ def build_blas(
     procedural = any(isinstance(g, AabbsGeometry) for g in inputs.geometries)
     build_plan = plan(flags, AccelerationStructureType.BOTTOM_LEVEL, profile, procedural=procedural)
     with Workers(progress, cancelled) as workers:
+        memory = ResultMemory(partial(counts_of, inputs), flags, build_plan)
         references = primitive_references(
-            inputs, profile, keep_degenerate=build_plan.updatable, workers=workers, sides=build_plan.sides
+            inputs, profile, keep_degenerate=build_plan.updatable, workers=workers, memory=memory.for_rows
         )
-        counts = counts_of(inputs)
-        tree = build_tree(references.rows, build_plan, tree_budget(counts, flags), workers)
-        tree = improved_tree(tree, references.rows, build_plan, tree_budget(counts, flags), workers)
+        memory.lend_to(references.rows)
+        tree = build_tree(references.rows, build_plan, tree_budget(memory.counts, flags), workers)
+        tree = improved_tree(tree, references.rows, build_plan, tree_budget(memory.counts, flags), workers)
         kind, content = leaf_kind(references, build_plan), update_sections(inputs, references, build_plan)
         corners = CornerTables(inputs, references.kept) if kind is SectionKind.INDEXED_PACKS else None
         structure = allocate(
@@ -64,9 +66,11 @@ def build_blas(
                 *(corners.sections if corners else ()),
                 *[(section, len(rows)) for section, rows in content.items()],
             ],
-            size=result_size(counts, flags),
+            size=len(memory.data),
             name=name or inputs.name,
             address=address,
+            memory=memory.data,
+            used_before=memory.used,
         )
         bounds, _ = fill_tree(tree, references.rows, structure, kind, workers)
     if corners:
@@ -103,11 +107,12 @@ def build_tlas(
     """
     build_plan = plan(flags, AccelerationStructureType.TOP_LEVEL, profile)
     references = instance_references(instances, blases, profile)
-    counts = Counts(instances=len(instances))
     rows = instance_rows(references.bounds, references.ids, len(instances), references.reach)
     with Workers(progress, cancelled) as workers:
-        tree = build_tree(rows, build_plan, tree_budget(counts, flags), workers)
-        tree = improved_tree(tree, rows, build_plan, tree_budget(counts, flags), workers)
+        memory = ResultMemory(partial(Counts, instances=len(instances)), flags, build_plan)
+        memory.lend_to(rows)
+        tree = build_tree(rows, build_plan, tree_budget(memory.counts, flags), workers)
+        tree = improved_tree(tree, rows, build_plan, tree_budget(memory.counts, flags), workers)
         structure = allocate(
             AccelerationStructureType.TOP_LEVEL,
             flags,
@@ -116,9 +121,11 @@ def build_tlas(
                 (SectionKind.INSTANCE_LEAVES, tree.element_count),
                 (SectionKind.INSTANCE_DESCS, len(instances)),
             ],
-            size=result_size(counts, flags),
+            size=len(memory.data),
             name=name,
             address=address,
+            memory=memory.data,
+            used_before=memory.used,
         )
         bounds, order = fill_tree(tree, rows, structure, SectionKind.INSTANCE_LEAVES, workers)
     structure.section(SectionKind.INSTANCE_DESCS)[:] = instance_descs(instances)
@@ -133,6 +140,45 @@ def build_tlas(
         condition=min(references.condition, float(np.finfo(np.float32).max)),
     )
     return seal(structure)
+
+
+COMES_ZEROED = 32 << 20
+"""Bytes from which memory is fresh from the system and zero at no cost; of less, only what is not filled is cleared."""
+
+
+class ResultMemory:
+    """``data``: the bytes of the result, lent to a build until its tree is there; nothing is written to them before,
+    and every result is larger than the rows of its references.
+
+    They take rows that are read for their keys alone, or are the spare side of rows that are moved. ``used``: how many
+    of them may be other than zero.
+    """
+
+    def __init__(self, counts: Callable[[], Counts], flags: BuildFlag, build_plan: BuildPlan) -> None:
+        self._count, self._flags, self._only_keys = counts, flags, build_plan.only_keys
+
+    @cached_property
+    def counts(self) -> Counts:
+        """Asked for when inputs have been checked."""
+        return self._count()
+
+    @cached_property
+    def data(self) -> NDArray[np.uint8]:
+        size = result_size(self.counts, self._flags)
+        return aligned_bytes(size, zeroed=size >= COMES_ZEROED)
+
+    @property
+    def used(self) -> int:
+        if len(self.data) < COMES_ZEROED:
+            return len(self.data)
+        return ROW_BYTES * (self.counts.triangles + self.counts.boxes + self.counts.instances)
+
+    def for_rows(self) -> NDArray[np.uint8] | None:
+        return self.data if self._only_keys else None
+
+    def lend_to(self, rows: ReferenceRows) -> None:
+        if not self._only_keys:
+            rows.spare = rows_in(self.data, rows.count)
 
 
 def counts_of(inputs: BlasInputs) -> Counts:

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.accel.stats import ELEMENT_COST, NODE_COST
-from rtviewer.build.parallel import run_tasks
 from rtviewer.build.plan import BuildPlan
 from rtviewer.build.reference_rows import ReferenceRows
-from rtviewer.build.tree import Subtree, Tree
-from rtviewer.build.workers import Workers
+from rtviewer.build.tree import TREE_SHARE, Subtree, Tree, topology_share
+from rtviewer.build.workers import Share, Workers
 
 ROUNDS, ENOUGH = 3, 0.005
 """Most rounds of moves; they end when one makes the tree's areas smaller by less than this part."""
@@ -36,30 +35,35 @@ def improved_tree(tree: Tree, rows: ReferenceRows, plan: BuildPlan, budget: int,
 
     ``budget``: bytes of nodes and leaf elements, kept. The result does not depend on the number of threads.
 
-    Raises CancelledError.
+    Tells its progress and raises CancelledError while it looks for places.
     """
     if not plan.improved_leaf or tree.element_count < FEWEST:
         return tree
-    binary = BinaryTree(tree, rows)
+    binary = BinaryTree(tree, rows, workers)
     before = binary.inner_area()
-    for _ in range(ROUNDS):
-        workers.check()
-        binary.improve()
+    start = topology_share(plan)
+    step = (TREE_SHARE - start) / (ROUNDS + 1)
+    for number in range(ROUNDS):
+        binary.improve((start + number * step, start + (number + 1) * step))
         after = binary.inner_area()
         if not after < (1.0 - ENOUGH) * before:
             break
         before = after
     workers.check()
+    workers.report(TREE_SHARE - step)
     room = (budget - tree.element_count * plan.element_size) // NODE_BYTES
-    return binary.collapsed(plan.improved_leaf, room) or tree
+    improved = binary.collapsed(plan.improved_leaf, room)
+    workers.report(TREE_SHARE)
+    return improved or tree
 
 
 class BinaryTree:
     """Arrays of ``kernels.binary_tree``. ``packs`` (m, 2) int32: the range of references of each leaf element."""
 
-    def __init__(self, tree: Tree, rows: ReferenceRows) -> None:
+    def __init__(self, tree: Tree, rows: ReferenceRows, workers: Workers) -> None:
         from rtviewer.kernels import binary_tree
 
+        self.workers = workers
         children, self.packs = _joined(tree)
         elements = len(self.packs)
         self.count = 2 * elements - 1
@@ -72,7 +76,7 @@ class BinaryTree:
             first, last = part * PART, min((part + 1) * PART, elements)
             binary_tree.element_boxes(rows.address, self.packs.ctypes.data, first, last, self.boxes.ctypes.data)
 
-        run_tasks(measure, -(-elements // PART))
+        workers.each(measure, -(-elements // PART))
         self.root = binary_tree.from_wide(
             children.ctypes.data, 32, len(children), elements, self.boxes.ctypes.data, self.links.ctypes.data,
             roots.ctypes.data,
@@ -86,7 +90,7 @@ class BinaryTree:
         boxes, links = self.boxes.ctypes.data, self.links.ctypes.data
         return float(inner_area(boxes, links, 0, self.count, self.areas.ctypes.data))
 
-    def improve(self) -> int:
+    def improve(self, share: Share | None = None) -> int:
         """One round: the largest nodes look for better places on all threads, then move; returns how many moved."""
         from rtviewer.kernels import binary_tree
 
@@ -102,7 +106,7 @@ class BinaryTree:
                 stack.ctypes.data,
             )  # fmt: skip
 
-        run_tasks(search, -(-len(candidates) // GRAIN))
+        self.workers.each(search, -(-len(candidates) // GRAIN), share=share)
         found = np.flatnonzero(places >= 0)
         order = found[np.argsort(-savings[found], kind="stable")]
         touched = np.zeros(self.count, np.uint8)
@@ -163,7 +167,7 @@ class _Collapse:
             order_nodes(self.binary.links.ctypes.data, root, order.ctypes.data)
             self._choose(order, price)
 
-        run_tasks(choose, len(self.subtrees))
+        self.binary.workers.each(choose, len(self.subtrees))
         self._choose(self.top, price)
         return self._tree()
 
@@ -202,7 +206,7 @@ class _Collapse:
         def write(part: int) -> None:
             written[part] = self._subtree(below[part][2])
 
-        run_tasks(write, len(below))
+        self.binary.workers.each(write, len(below))
         parts = [written[part] for part in range(len(below))]
         node_base, pack_base = len(tops), len(packs)
         for (index, lane, _, above), part in zip(below, parts, strict=True):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rtviewer.accel import layout
 from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.structure import Structure
-from rtviewer.build.parallel import run_tasks
+from rtviewer.build.workers import Workers
 from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
 from rtviewer.dxr.flags import GeometryFlag
 from rtviewer.scene.primitives import degenerate_triangles, inactive_triangles, transformed_vertices
@@ -172,8 +172,8 @@ def _run(source: Structure, target: Structure, moved: MovedTriangles) -> NDArray
         refit.element_leaves(source.nodes.ctypes.data, target.nodes.ctypes.data, first, last, elements.ctypes.data)
 
     threads = 0 if len(source.packs) >= SMALL else 1
-    # Triangles of different leaves share rows of the vertex section.
-    run_tasks(write_packs, len(lanes), threads=1 if indexed else threads)
-    run_tasks(write_nodes, -(-len(source.nodes) // GRAIN), threads=threads)
+    with Workers(threads=threads) as workers:
+        workers.each(write_packs, len(lanes), lone=indexed)  # triangles of different leaves share rows of vertices
+        workers.each(write_nodes, -(-len(source.nodes) // GRAIN))
     refit.join_children(target.nodes.ctypes.data, len(target.nodes))
     return np.concatenate(lanes)

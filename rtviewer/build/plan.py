@@ -29,7 +29,6 @@ class Method(IntEnum):
 
     BINNED = 0
     MORTON = 1
-    SWEEP = 2
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,9 @@ class BuildPlan:
     improved_leaf: int = 0
 
     @property
-    def sides(self) -> int:
-        """How many times the references a build needs room for: cuts move them, unless keys give them an order."""
-        return 1 if self.method is Method.MORTON else 2
+    def only_keys(self) -> bool:
+        """Cuts look at keys of the references; else they move them and need room for them again."""
+        return self.method is Method.MORTON
 
 
 def plan(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rtviewer.accel.layout import ID_DEGENERATE, ID_NO_DUPLICATE, ID_OPAQUE
 from rtviewer.accel.structure import Structure
 from rtviewer.build.input_arrays import check_geometry_arrays, check_instance_arrays
-from rtviewer.build.reference_rows import COORDINATES, SOURCE, ReferenceRows, empty_rows, write_boxes
+from rtviewer.build.reference_rows import COORDINATES, SOURCE, ReferenceRows, empty_rows, rows_in, write_boxes
 from rtviewer.build.workers import Workers
 from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, Geometry, InstanceInputs, TrianglesGeometry
 from rtviewer.dxr.flags import GeometryFlag, InstanceFlag
@@ -165,12 +165,13 @@ def primitive_references(
     *,
     keep_degenerate: bool = False,
     workers: Workers | None = None,
-    sides: int = 1,
+    memory: Callable[[], NDArray[np.uint8] | None] | None = None,
 ) -> PrimitiveReferences:
     """Decode geometries and leave out what can never be hit: inactive (INA-*) and degenerate triangles (DEG-7).
 
     ``keep_degenerate``: degenerate triangles stay, marked, unless they repeat an index and so are degenerate for ever
-    (DEG-5). ``sides``: how many times the rows there is room for.
+    (DEG-5). ``memory``: asked, when inputs have been checked, where rows may be put that are of one geometry and in its
+    order; None for nowhere. The caller may overwrite it as soon as keys are made.
 
     Raises InvalidInputError with every violation found.
     """
@@ -179,30 +180,33 @@ def primitive_references(
     geometries = list(enumerate(inputs.geometries))
     require([v for i, g in geometries if isinstance(g, TrianglesGeometry) for v in _indices_in_range(g, i)], CALL)
     if workers is not None:
-        return _Reader(inputs, keep_degenerate, workers, sides).read()
+        return _Reader(inputs, keep_degenerate, workers).read(memory() if memory else None)
     with Workers() as own:
-        return _Reader(inputs, keep_degenerate, own, sides).read()
+        return _Reader(inputs, keep_degenerate, own).read(memory() if memory else None)
 
 
 class _Reader:
     """Reads all geometries into rows; most inputs need no more than that."""
 
-    def __init__(self, inputs: BlasInputs, keep_degenerate: bool, workers: Workers, sides: int) -> None:
+    def __init__(self, inputs: BlasInputs, keep_degenerate: bool, workers: Workers) -> None:
         self.inputs, self.keep_degenerate, self.workers = inputs, keep_degenerate, workers
         self.counts = np.array([g.primitive_count for g in inputs.geometries], np.int64)
         self.first = np.cumsum(self.counts) - self.counts
         total = int(self.counts.sum())
         self.status = np.zeros(total, np.uint8)
         self.sources = np.zeros(len(inputs.geometries), SOURCE)
-        self.rows = ReferenceRows(empty_rows(sides * total), total, np.full(16, -np.inf, np.float32), self.sources)
+        self.sources["first"], self.sources["owner"] = self.first, np.arange(len(self.first))
+        self.sources["id"] = [_id_bits(geometry) for geometry in inputs.geometries]
+        self.rows = ReferenceRows(empty_rows(0), total, np.full(16, -np.inf, np.float32), self.sources)
         self.kept: NDArray[np.bool_] | None = None
         self.degenerate = np.zeros(len(inputs.geometries), np.int64)
 
-    def read(self) -> PrimitiveReferences:
+    def read(self, memory: NDArray[np.uint8] | None) -> PrimitiveReferences:
+        total = len(self.status)
+        lent = memory is not None and [type(g) for g in self.inputs.geometries] == [TrianglesGeometry]
+        self.rows.data = rows_in(memory, total) if lent and memory is not None else empty_rows(total)
         kinds = 0
         for index, geometry in enumerate(self.inputs.geometries):
-            row = self.sources[index]
-            row["first"], row["id"], row["owner"] = self.first[index], _id_bits(geometry), index
             if isinstance(geometry, AabbsGeometry):
                 kinds |= self._read_boxes(index, geometry)
             else:
@@ -215,6 +219,8 @@ class _Reader:
         if self.kept is not None:
             self._drop()
             active = np.array([self.kept[self._slice(i)].sum() for i in range(len(active))], np.int64)
+        if lent and not self.rows.in_order:
+            self.rows.data = self.rows.data[: self.rows.count].copy()
         self.rows.fit(reach)
         return PrimitiveReferences(
             self.inputs, self.status, self.kept, self.counts, active, self.degenerate, reach, self.rows
@@ -289,12 +295,11 @@ class _Reader:
 
     def _reach(self) -> float:
         """The largest finite coordinate of what is not inactive."""
-        rows = self.rows.data[: len(self.status)]
-        box = self.rows.frame[:8]
+        box, active = self.rows.frame[:8], len(self.status)
         if self.kept is not None:
-            rows = rows[self.status != INACTIVE]
-            box = rows.max(0, initial=-np.inf)
-        if not len(rows):
+            rows = self.rows.data[self.status != INACTIVE]
+            box, active = rows.max(0, initial=-np.inf), len(rows)
+        if not active:
             return 0.0
         if np.isfinite(box[COORDINATES]).all():
             return float(np.abs(box[COORDINATES]).max())

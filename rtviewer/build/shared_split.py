@@ -8,19 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.accel.structure import aligned_bytes
-from rtviewer.build.reference_rows import ReferenceRows
+from rtviewer.build.reference_rows import ROW_BYTES, ReferenceRows
 from rtviewer.build.workers import Workers
 
 
 class SharedSplit:
     """Splits parts of a node, whose ranges and frames are in ``workspace`` (see ``kernels.cuts``).
 
+    ``sizes``: most primitives in a leaf, and the shift of a pack.
+
     References move between the two sides of ``rows``, so that every thread knows where its own go. Their order is the
     input's within each half, as when one thread does it, whatever the pieces.
     """
 
-    def __init__(self, rows: ReferenceRows, workspace: NDArray[np.uint8], pack_shift: int, workers: Workers) -> None:
-        self.rows, self.workspace, self.pack_shift, self.workers = rows, workspace, pack_shift, workers
+    def __init__(
+        self, rows: ReferenceRows, workspace: NDArray[np.uint8], sizes: tuple[int, int], workers: Workers
+    ) -> None:
+        self.rows, self.workspace, self.sizes, self.workers = rows, workspace, sizes, workers
 
     def run(self, chosen: int, number: int) -> None:
         """Split part ``chosen``; the right half becomes part ``number``."""
@@ -33,31 +37,33 @@ class SharedSplit:
         pieces = [(first + a, first + b) for a, b in self.workers.pieces(end - first)]
         bins, shares = self._bins(pieces, frame, binning.BINS)
         plane = int(
-            chunks.choose_plane(
-                bins.ctypes.data, binning.BINS, end - first, self.pack_shift, at + cuts.COSTS_AT, halves
-            )
+            chunks.choose_plane(bins.ctypes.data, binning.BINS, end - first, self.sizes[1], at + cuts.COSTS_AT, halves)
         )
         if plane < 0:
-            middle = cuts.split_in_the_middle(self.rows.address, first, end, at)
+            middle = cuts.split_in_the_middle(self.rows.base_of(first), first, end, at)
         else:
             axis, plane = plane >> 32, plane & 0xFFFFFFFF
             lefts = [int(share[:plane, axis].sum()) for share in shares]
             first, middle, end = self._partition(pieces, lefts, frame, (binning.BINS, axis, plane), halves)
         copy_frame(halves, frame)
         copy_frame(halves + 64, at + cuts.FRAMES_AT + 64 * number)
-        set_part(at, chosen, first, middle, 0, 0)
-        set_part(at, number, middle, end, 0, 0)
+        set_part(at, chosen, first, middle, 0, 0, *self.sizes)
+        set_part(at, number, middle, end, 0, 0, *self.sizes)
 
     def gather(self, number: int, first: int) -> None:
         """Bring all parts of the node back to one range that starts at ``first``."""
         from rtviewer.kernels.chunks import move_chunk
 
         ranges = sorted((self._part(part) for part in range(number)), key=lambda part: part[0] % self.rows.count)
-        row = self.rows.address_of
         for begin, end in ranges:
             target = first + (begin - first) % self.rows.count
             if target != begin:
-                move_chunk(row(begin), row(end), row(target))
+                move_chunk(*self._addresses(begin, end), self.rows.address_of(target))
+
+    def _addresses(self, first: int, end: int) -> tuple[int, int]:
+        """Of a range, whose end may be that of its side."""
+        base = self.rows.base_of(first)
+        return base + ROW_BYTES * first, base + ROW_BYTES * end
 
     def _part(self, part: int) -> tuple[int, int]:
         from rtviewer.kernels.cuts import PARTS_AT
@@ -73,10 +79,9 @@ class SharedSplit:
         from rtviewer.kernels.chunks import bin_chunk
 
         boxes = np.empty((len(pieces), bin_count, 3, 8), np.float32)
-        row = self.rows.address_of
         self.workers.all(
             [
-                partial(bin_chunk, row(a), row(b), frame, bin_count, boxes[k].ctypes.data)
+                partial(bin_chunk, *self._addresses(a, b), frame, bin_count, boxes[k].ctypes.data)
                 for k, (a, b) in enumerate(pieces)
             ]
         )
@@ -91,15 +96,15 @@ class SharedSplit:
         """Move all references to the other side, the left ones first; returns (first, middle, end) there."""
         from rtviewer.kernels.chunks import partition_chunk
 
-        count = self.rows.count
-        first = pieces[0][0] + (count if pieces[0][0] < count else -count)
+        first = self.rows.other_side(pieces[0][0])
         left, right = first, first + sum(lefts)
-        middle, row = right, self.rows.address_of
+        middle, base = right, self.rows.base_of(first)
         frames = aligned_bytes(128 * len(pieces)).view(np.float32).reshape(-1, 32)
         calls = []
         for k, (a, b) in enumerate(pieces):
+            targets = base + ROW_BYTES * left, base + ROW_BYTES * right
             calls.append(
-                partial(partition_chunk, row(a), row(b), frame, *plane, row(left), row(right), frames[k].ctypes.data)
+                partial(partition_chunk, *self._addresses(a, b), frame, *plane, *targets, frames[k].ctypes.data)
             )
             left += lefts[k]
             right += (b - a) - lefts[k]

@@ -18,15 +18,15 @@ from rtviewer.accel import layout
 from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.structure import Structure, aligned_bytes
 from rtviewer.build.plan import BuildPlan, Method
-from rtviewer.build.reference_rows import ROW_BYTES, ReferenceRows
+from rtviewer.build.reference_rows import ReferenceRows, empty_rows
 from rtviewer.build.workers import Workers
 
 SHARED_CUT = 1 << 18
 """Ranges from this size on are cut by all threads together."""
 OWN_TASK = 1 << 11
 """Ranges below this are built where they are found: handing them to a thread would take longer."""
-TREE_SHARE = 0.8
-"""Part of the progress that is told when the topology is there."""
+TREE_SHARE, FIRST_TREE_SHARE = 0.8, 0.3
+"""Part of the progress that is told when the topology is there, and when it is there but is to be improved."""
 
 
 @dataclass
@@ -85,8 +85,15 @@ class _Room:
         self.workspace = aligned_bytes(WORKSPACE_BYTES)
 
 
+def topology_share(plan: BuildPlan) -> float:
+    """Progress at the end of :func:`build_tree`."""
+    return FIRST_TREE_SHARE if plan.improved_leaf else TREE_SHARE
+
+
 def build_tree(rows: ReferenceRows, plan: BuildPlan, budget: int, workers: Workers) -> Tree:
-    """Topology over all ``rows``; permutes them (or leaves their order in ``rows.keys``).
+    """Topology over all ``rows``; permutes them, or leaves their order in ``rows.keys``.
+
+    Uses ``rows.spare`` or, where there is none, memory of its own; nothing is left on that side.
 
     ``budget``: bytes that nodes and leaf elements may take; kept by construction.
     """
@@ -96,7 +103,9 @@ def build_tree(rows: ReferenceRows, plan: BuildPlan, budget: int, workers: Worke
         from rtviewer.build.morton_order import sort_rows
 
         sort_rows(rows, workers)
-    return _Builder(rows, plan, budget, workers).run()
+    tree = _Builder(rows, plan, budget, workers).run()
+    rows.spare = None
+    return tree
 
 
 class _Builder:
@@ -106,6 +115,8 @@ class _Builder:
         from rtviewer.kernels.exact_cost import fill_table, node_cost, pack_count
 
         self.rows, self.plan, self.workers = rows, plan, workers
+        if rows.spare is None and not plan.only_keys:
+            rows.spare = empty_rows(rows.count)
         self.pack_shift = plan.pack_width.bit_length() - 1
         packs = int(pack_count(rows.count, self.pack_shift))
         self.table = np.empty(packs + 1, np.int32)
@@ -157,7 +168,7 @@ class _Builder:
                     self._start(tasks, child, next_lane, slack)
             else:
                 self.done += _size(node, lane)
-            self.workers.report(TREE_SHARE * self.done / self.rows.count)
+            self.workers.report(topology_share(self.plan) * self.done / self.rows.count)
 
     def _start(self, tasks: dict[Future[Any], tuple[TopNode, int]], node: TopNode, lane: int, slack: int) -> None:
         first, end = node.parts[lane]
@@ -175,6 +186,7 @@ class _Builder:
         for lane in range(len(node.parts)):
             if _size(node, lane) <= layout.MAX_LEAF_ELEMENTS * self.plan.pack_width:
                 self.done += _size(node, lane)
+                node.parts[lane] = self.rows.brought_home(*node.parts[lane])
             else:
                 inner.append(lane)
         total = sum(_size(node, lane) for lane in inner)
@@ -185,12 +197,13 @@ class _Builder:
     def _addresses(self, first: int) -> tuple[int, int, int]:
         """References, scratch for the range that starts at ``first``, keys."""
         rows = self.rows
-        scratch = rows.address + ROW_BYTES * (first + rows.count if first < rows.count else first - rows.count)
-        return rows.address, scratch, rows.keys_address
+        scratch = rows.address_of(rows.other_side(first)) if rows.spare is not None else 0
+        return rows.base_of(first), scratch, rows.keys_address
 
     def _subtree(self, first: int, end: int, slack: int, frame: NDArray[np.float32]) -> Subtree:
         from rtviewer.kernels.topology import build_range
 
+        first, end = self.rows.brought_home(first, end)
         room = self.rooms.pop() if self.rooms else self._new_room()
         _set_frame(room.workspace, frame)
         nodes, elements, depth = build_range(
@@ -210,6 +223,7 @@ class _Builder:
         from rtviewer.kernels.cuts import WORKSPACE_BYTES
         from rtviewer.kernels.topology import cut_within
 
+        first, end = self.rows.brought_home(first, end)
         workspace = aligned_bytes(WORKSPACE_BYTES)
         _set_frame(workspace, frame)
         number, left = cut_within(
@@ -229,11 +243,12 @@ class _Builder:
         workspace = aligned_bytes(WORKSPACE_BYTES)
         _set_frame(workspace, frame)
         at, method = workspace.ctypes.data, int(self.plan.method)
-        topology.set_part(at, 0, first, end, method, 0)
-        split = SharedSplit(self.rows, workspace, self.pack_shift, self.workers)
+        sizes = self.plan.leaf_size, self.pack_shift
+        topology.set_part(at, 0, first, end, method, 0, *sizes)
+        split = SharedSplit(self.rows, workspace, sizes, self.workers)
         number = 1
         while number < layout.WIDTH:
-            chosen = int(topology.part_to_cut(at, number, self.plan.leaf_size, self.pack_shift))
+            chosen = int(topology.part_to_cut(at, number))
             if chosen < 0:
                 break
             split.run(chosen, number)
@@ -242,7 +257,7 @@ class _Builder:
         surplus = int(topology.parts_cost(at, number, *self.costs)) - exact
         if surplus > slack:
             split.gather(number, first)
-            number = int(cut_exactly(self.rows.address, method, first, end, self.pack_shift, at))
+            number = int(cut_exactly(self.rows.base_of(first), method, first, end, self.pack_shift, at))
             surplus = int(topology.parts_cost(at, number, *self.costs)) - exact
         return _top_node(workspace, number, slack - surplus)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from itertools import count as numbers
 from itertools import pairwise
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -14,6 +16,8 @@ from rtviewer.errors import CancelledError
 
 Progress = Callable[[float], None]
 Cancelled = Callable[[], bool]
+Share = tuple[float, float]
+"""Progress before and after a piece of work."""
 
 POLL_SECONDS = 0.05
 SMALLEST_PIECE = 1 << 14
@@ -21,13 +25,16 @@ SMALLEST_PIECE = 1 << 14
 
 
 class Workers:
-    """All cores, used as a context; threads start with the first call that needs them.
+    """The threads of one build or update, used as a context; they start with the first call that needs them.
 
-    ``check`` and ``next_done`` raise CancelledError once the caller wants to stop.
+    ``threads``: in all, 0 for one a processor. ``check``, ``each`` and ``next_done`` raise CancelledError once the
+    caller wants to stop.
     """
 
-    def __init__(self, progress: Progress | None = None, cancelled: Cancelled | None = None) -> None:
-        self.count = os.cpu_count() or 1
+    def __init__(
+        self, progress: Progress | None = None, cancelled: Cancelled | None = None, *, threads: int = 0
+    ) -> None:
+        self.count = threads or os.cpu_count() or 1
         self._progress, self._cancelled = progress, cancelled
         self._pool: ThreadPoolExecutor | None = None
         self._done: SimpleQueue[Future[Any]] = SimpleQueue()
@@ -40,6 +47,7 @@ class Workers:
     ) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+            self._pool = None
 
     def check(self) -> None:
         if self._cancelled is not None and self._cancelled():
@@ -61,6 +69,43 @@ class Workers:
         futures = [self._submit(call) for call in calls[1:]]
         first = [call() for call in calls[:1]]
         return first + [future.result() for future in futures]
+
+    def each(
+        self,
+        task: Callable[[int], object],
+        number: int,
+        *,
+        share: tuple[float, float] | None = None,
+        lone: bool = False,
+    ) -> None:
+        """Call ``task`` with 0 to ``number - 1``, on this thread and, unless it is ``lone``, on the others.
+
+        ``share``: progress to tell meanwhile. Tasks start in order. The first failure is
+        raised here once all threads have stopped; tasks that have not started by then never do.
+        """
+        following, failures = numbers(), list[BaseException]()
+
+        def work(between: Callable[[int], None] | None) -> None:
+            try:
+                while not failures and (index := next(following)) < number:
+                    if between is not None:
+                        between(index)
+                    task(index)
+            except BaseException as error:
+                failures.append(error)
+
+        def between(index: int) -> None:
+            self.check()
+            if share is not None:
+                self.report(share[0] + (share[1] - share[0]) * index / number)
+
+        helpers = 0 if lone else min(self.count, number) - 1
+        futures = [self._submit(partial(work, None)) for _ in range(helpers)]
+        work(between)
+        for future in futures:
+            future.result()
+        if failures:
+            raise failures[0]
 
     def start(self, call: Callable[[], Any]) -> Future[Any]:
         """Queue a call; ``next_done`` returns it when it has ended."""

@@ -170,6 +170,29 @@ class TierName(Parameter):
             self.fail(str(error), param, ctx)
 
 
+class ExpectedType(Parameter):
+    """An instance, a geometry of it or a primitive of that: ``12,0,5`` or ``instance=12,geometry=0,primitive=5``."""
+
+    name = "instance=I[,geometry=G[,primitive=P]]"
+    parts = ("instance", "geometry", "primitive")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from rtviewer.session.state import Expected
+
+        if not isinstance(value, str):
+            return value
+        numbers = []
+        for name, text in zip(self.parts, value.split(","), strict=False):
+            number = text.strip().removeprefix(name).strip()
+            number = number.removeprefix("=").strip() if number != text.strip() else number
+            if not number.isdecimal():
+                break
+            numbers.append(int(number))
+        if not numbers or len(numbers) != len(value.split(",")):
+            self.fail(f"{value!r} is not of the form {self.name} or INSTANCE,GEOMETRY,PRIMITIVE, numbers from 0")
+        return Expected(*numbers)
+
+
 SIZE = Numbers("WxH", int, "x")
 PIXEL = Numbers("X,Y", int)
 VECTOR = Numbers("x,y,z", float)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,9 +34,11 @@ from rtviewer.cli.output import (
     progress_bar,
     seconds_text,
 )
+from rtviewer.cli.ray_source_options import ray_source_options, sent_by
 from rtviewer.dxr.counters import X_RAY_COUNTERS, Counter
 from rtviewer.dxr.flags import BuildFlag, format_flags
 from rtviewer.dxr.profile import Profile
+from rtviewer.scene.ray_sources import spec_of
 
 if TYPE_CHECKING:
     from rtviewer.session.image import ImageBuffer
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 @click.command("trace")
 @source_options
+@ray_source_options
 @ray_options
 @view_options
 @build_options
@@ -76,14 +79,19 @@ if TYPE_CHECKING:
 @output_options
 @profile_options
 def command(
-    source: str, files: dict[str, Any], ray: dict[str, Any], size: tuple[int, int], camera: str | None,
-    build_flags: BuildFlag, tlas_build_flags: BuildFlag, mode: str, x_ray: bool, palette: str, limits: str | None,
-    closest_hit: str, miss: str, legend: bool, output: Path | None, hits: Path | None, as_json: bool, profile: Profile,
+    source: str, files: dict[str, Any], sending: dict[str, Any], ray: dict[str, Any], size: tuple[int, int],
+    camera: str | None, build_flags: BuildFlag, tlas_build_flags: BuildFlag, mode: str, x_ray: bool, palette: str,
+    limits: str | None, closest_hit: str, miss: str, legend: bool, output: Path | None, hits: Path | None,
+    as_json: bool, profile: Profile,
 ) -> None:  # fmt: skip
-    """Trace an image through a scene's camera; print what was hit and what it cost."""
+    """Trace an image through a scene's camera; print what was hit and what it cost.
+
+    Of another source than the camera, everything is about that source's rays: they start at what plain camera rays hit
+    (no ray flags, mask 0xFF), off the surface by what its coordinates are rounded by; ray options are theirs.
+    """
     from rtviewer.io.image_file import write_hits
     from rtviewer.session.document import scene_rays
-    from rtviewer.session.image import trace_image
+    from rtviewer.session.image_tracing import trace_image
     from rtviewer.session.opening import load_document
     from rtviewer.session.picture_file import check_picture_path, hit_arrays, save_picture
     from rtviewer.session.state import BuildSettings
@@ -101,6 +109,7 @@ def command(
         buffer = trace_image(
             document.world, view_camera(scene, camera), size, scene_rays(scene, **ray),
             counters=True, x_ray=x_ray or MODES[settings.mode].is_x_ray, progress=progress, profile=profile,
+            source=sent_by(scene, sending),
         )  # fmt: skip
     if output is not None:
         save_picture(output, buffer, settings, legend=legend)
@@ -163,14 +172,18 @@ def with_shadings(settings: ImageSettings, closest_hit: str, miss: str) -> Image
 
 def trace_summary(buffer: ImageBuffer) -> dict[str, Any]:
     """What ``trace --json`` prints. ``seconds``: wall time of tracing, without loading and building."""
-    rays = buffer.width * buffer.height
+    from rtviewer.session.source_rays import source_settings
+
+    seen = buffer.receivers
+    rays = buffer.width * buffer.height if seen is None else int(np.count_nonzero(seen.has_ray))
     hit_count = int(np.count_nonzero(buffer.hit))
     summary: dict[str, Any] = {
         "size": [buffer.width, buffer.height],
+        "source": source_facts(buffer),
         "ray_flags": format_flags(buffer.rays.ray_flags),
         "mask": buffer.rays.mask,
         "t_min": buffer.rays.t_min,
-        "t_max": buffer.rays.t_max,
+        "t_max": buffer.rays.t_max if seen is None else source_settings(buffer.rays, seen.source).t_max,
         "rays": rays,
         "hits": hit_count,
         "misses": rays - hit_count,
@@ -182,6 +195,16 @@ def trace_summary(buffer: ImageBuffer) -> dict[str, Any]:
     return summary
 
 
+def source_facts(buffer: ImageBuffer) -> dict[str, Any]:
+    """The source with its parameters, automatic ones filled in; ``open_fraction``: mean over the pixels with rays."""
+    seen = buffer.receivers
+    source = buffer.request.source if seen is None else seen.source
+    facts: dict[str, Any] = {"kind": str(spec_of(source).kind), **asdict(source)}
+    if seen is not None:
+        facts["open_fraction"] = float(seen.open_fraction[seen.has_ray].mean()) if seen.has_ray.any() else None
+    return facts
+
+
 def _distribution(values: NDArray[np.int32]) -> dict[str, Any]:
     middle, high = np.percentile(values, [50, 95])
     return {
@@ -190,12 +213,22 @@ def _distribution(values: NDArray[np.int32]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _fact_text(name: str, value: Any) -> str:
+    """``light 0 2 0``."""
+    if name == "kind":
+        return str(value)
+    numbers = value if isinstance(value, tuple) else (value,)
+    texts = [str(number) if isinstance(number, int) else number_text(number) for number in numbers]
+    return f"{name.replace('_', ' ')} {' '.join(texts)}"
+
+
 def _print(summary: dict[str, Any]) -> None:
     width, height = summary["size"]
     rate = summary["rays"] / summary["seconds"] / 1e6 if summary["seconds"] else 0.0
     print_facts(
         [
             ("image", f"{width} x {height}"),
+            ("source", ", ".join(_fact_text(name, value) for name, value in summary["source"].items())),
             ("ray flags", summary["ray_flags"]),
             ("mask", f"0x{summary['mask']:02X}"),
             ("t", f"{number_text(summary['t_min'])} to {number_text(summary['t_max'])}"),

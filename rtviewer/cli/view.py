@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from rtviewer.cli.options import Number, check_mode, profile_options
+from rtviewer.cli.options import PIXEL, ExpectedType, Number, check_mode, profile_options
 from rtviewer.dxr.profile import Profile
 from rtviewer.errors import RtviewerError
+
+if TYPE_CHECKING:
+    from rtviewer.session.state import Expected
 
 
 @click.command("view")
@@ -16,6 +20,9 @@ from rtviewer.errors import RtviewerError
 @click.option("--screenshot", type=click.Path(path_type=Path), help="Draw the window once to this PNG and exit.")
 @click.option("--panes", metavar="NAME,NAME", help="Panes to show, separated by commas.  [default: the usual layout]")
 @click.option("--mode", metavar="MODE", help="Image mode; `rtviewer trace --modes` lists all.  [default: shaded]")
+@click.option("--pixel", type=PIXEL, help="With --screenshot: log the ray of this pixel of a 960x540 picture.")
+@click.option("--step", type=Number(0, 2**31 - 1), metavar="EVENT", help="With --screenshot: stand on this event.")
+@click.option("--expect", type=ExpectedType(), help="With --screenshot: say what became of this instance or primitive.")
 @click.option(
     "--blas",
     metavar="FILE...",
@@ -33,6 +40,7 @@ from rtviewer.errors import RtviewerError
 def command(
     file: str | None, screenshot: Path | None, panes: str | None, mode: str | None,
     blas: tuple[str, ...], base_address: int | None, profile: Profile,
+    pixel: tuple[int, int] | None, step: int | None, expect: Expected | None,
 ) -> int:  # fmt: skip
     """Open the window on FILE; with --screenshot, draw it to a file and exit."""
     if screenshot is not None and screenshot.suffix.lower() != ".png":
@@ -41,6 +49,8 @@ def command(
         check_mode(mode)
     if file is None and (blas or base_address is not None):
         raise click.UsageError("--blas and --base-address go with a FILE")
+    if screenshot is None and (pixel, step, expect) != (None, None, None):
+        raise click.UsageError("--pixel, --step and --expect go with --screenshot")
     from rtviewer.io.bottom_level_files import BottomLevelFile
     from rtviewer.io.registry import resolve
 
@@ -54,6 +64,6 @@ def command(
     bottom_levels = [BottomLevelFile.parse(text) for text in blas]
     code: int = run(
         file, screenshot=screenshot, panes=names, profile=profile, bottom_levels=bottom_levels,
-        base_address=base_address, mode=mode or "",
+        base_address=base_address, mode=mode or "", pixel=pixel, step=step, expected=expect,
     )  # fmt: skip
     return code

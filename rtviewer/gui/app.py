@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from rtviewer.gui.main_window import MainWindow
     from rtviewer.io.bottom_level_files import BottomLevelFile
+    from rtviewer.session.state import Expected
 
 
 def boot(*, check_gl: bool = False) -> QApplication:
@@ -139,11 +140,15 @@ def run(
     base_address: int | None = None,
     settings_folder: Path | None = None,
     mode: str = "",
+    pixel: tuple[int, int] | None = None,
+    step: int | None = None,
+    expected: Expected | None = None,
 ) -> int:
     """Open the window, on ``path`` if given; returns the exit code. With ``screenshot``, draw it once to that file.
 
     ``panes``: names of docks to bring to the front; ``profile``: what rules are checked against; ``bottom_levels``,
-    ``base_address``: see ``Session.open``; ``mode``: of the image, empty for the usual one.
+    ``base_address``: see ``Session.open``; ``mode``: of the image, empty for the usual one;
+    ``pixel``, ``step``, ``expected``: see ``Screenshot``.
 
     Raises RtviewerError without a display, for a name that no dock has and for a picture that could not be made;
     CancelledError after the window was closed by SIGINT.
@@ -151,6 +156,7 @@ def run(
     if problem := display_problem():
         raise RtviewerError(f"no display: {problem}; `xvfb-run -a rtviewer view ...` draws on a virtual screen")
     application = boot()
+    from rtviewer.gui.collector import Collector
     from rtviewer.gui.first_paint import FirstPaint
     from rtviewer.gui.interrupt import Interrupt
 
@@ -168,20 +174,25 @@ def run(
     if screenshot is not None:
         from rtviewer.gui.screenshot import Screenshot
 
-        shot = Screenshot(window, Path(screenshot), wants_scene=path is not None)
+        shot = Screenshot(
+            window, Path(screenshot), wants_scene=path is not None, pixel=pixel, step=step, expected=expected
+        )
     window.show()
 
     def start() -> None:
         window.show_panes(panes)  # again: Qt may forget what was raised among tabs that were never shown
-        window.session.warm_up()
+        # Only what the first picture needs competes with it.
+        window.session.warm_up(after_first_picture=path is not None)
         if path is not None:
             window.open_file(path, bottom_levels=bottom_levels, base_address=base_address)
         if shot is not None:
             shot.start()
 
     FirstPaint(window, start)
+    collector = Collector()
     with Interrupt() as interrupt:
         code = application.exec()
+    collector.stop()
     if shot_folder is not None:
         shot_folder.cleanup()
     if interrupt.is_requested:

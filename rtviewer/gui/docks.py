@@ -17,7 +17,9 @@ from rtviewer.gui.panes.pane import ComputedPane, Pane, PaneContext
 from rtviewer.gui.panes.problems import ProblemsPane
 from rtviewer.gui.panes.properties import PropertiesPane
 from rtviewer.gui.panes.ray_flags import RayFlagsPane
+from rtviewer.gui.panes.ray_list import RayListPane
 from rtviewer.gui.panes.ray_log import RayLogPane
+from rtviewer.gui.panes.ray_source import RaySourcePane
 from rtviewer.gui.panes.sizes import SizesPane
 from rtviewer.gui.panes.structures import StructuresPane
 from rtviewer.gui.panes.updates import UpdatesPane
@@ -47,8 +49,10 @@ PANES: tuple[PaneSpec, ...] = (
     PaneSpec(NodeTreePane, LEFT, below="structures"),
     PaneSpec(BuildPane, RIGHT),
     PaneSpec(RayFlagsPane, RIGHT, below="build", in_front=True),
+    PaneSpec(RaySourcePane, RIGHT, beside="ray_flags"),
     PaneSpec(PropertiesPane, RIGHT, beside="ray_flags"),
     PaneSpec(RayLogPane, BOTTOM, in_front=True),
+    PaneSpec(RayListPane, BOTTOM, beside="ray_log"),
     PaneSpec(InstancesPane, BOTTOM, beside="ray_log"),
     PaneSpec(SizesPane, BOTTOM, beside="ray_log"),
     PaneSpec(MemoryPane, BOTTOM, beside="ray_log"),
@@ -110,4 +114,4 @@ def _size_docks(window: QMainWindow, docks: dict[str, QDockWidget]) -> None:
     window.resizeDocks([docks["structures"], docks["build"]], [350 if wide else 250, 316 if wide else 290], horizontal)
     window.resizeDocks([docks["structures"], docks["node_tree"]], [260, 560], vertical)
     window.resizeDocks([docks["build"], docks["ray_flags"]], [415, 485], vertical)
-    window.resizeDocks([docks["ray_log"]], [270 if wide else 210], vertical)
+    window.resizeDocks([docks["ray_log"]], [310 if wide else 240], vertical)

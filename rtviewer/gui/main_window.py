@@ -34,7 +34,9 @@ from rtviewer.gui.panes.pane import PaneContext
 from rtviewer.gui.panes.problems import ProblemsPane
 from rtviewer.gui.panes.properties import PropertiesPane
 from rtviewer.gui.panes.ray_flags import RayFlagsPane
+from rtviewer.gui.panes.ray_list import RayListPane
 from rtviewer.gui.panes.ray_log import RayLogPane
+from rtviewer.gui.panes.ray_source import RaySourcePane
 from rtviewer.gui.panes.sizes import SizesPane
 from rtviewer.gui.panes.structure_view import StructureView
 from rtviewer.gui.panes.structures import StructuresPane, structure_columns
@@ -47,14 +49,15 @@ from rtviewer.gui.widgets.banner import Banner
 from rtviewer.gui.widgets.status import Status
 from rtviewer.gui.worker import Background, GuiThread
 from rtviewer.io.bottom_level_files import BottomLevelFile
+from rtviewer.io.ray_file import RAY_SUFFIXES, RayTable
 from rtviewer.session.commands import Session
 from rtviewer.session.document import World
-from rtviewer.session.events import BlobChanged, DocumentChanged, JobEnded, Refused
+from rtviewer.session.events import BlobChanged, DocumentChanged, JobEnded, RaysChanged, Refused
 from rtviewer.session.jobs import Lane
 from rtviewer.session.picture_file import PICTURE_SUFFIXES
 from rtviewer.session.state import State
 
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 """Changes when docks are added, removed or renamed: an older saved layout is then not restored."""
 RECENT_COUNT = 8
 DEFAULT_SIZE = (1600, 1000)
@@ -68,6 +71,7 @@ class MainWindow(QMainWindow):
         self.session, self.appearance, self.settings = session, appearance, settings
         self._gui_thread = gui_thread
         self._backgrounds: list[Background] = []
+        self._listed: RayTable | None = None
         self._beside: dict[Path, tuple[Sequence[BottomLevelFile], int | None]] = {}
         self.background = self._make_background()
         self.setWindowTitle("rtviewer")
@@ -93,7 +97,12 @@ class MainWindow(QMainWindow):
         self.structure_actions = StructureActions(
             self, session, self.banner, self.status.say, lambda name: self.show_panes([name])
         )
-        self.actions_ = Actions(self, self._commands() | self.structure_actions.commands(), appearance)
+        commands = self._commands() | self.structure_actions.commands() | self.ray_log.commands()
+        self.actions_ = Actions(self, commands, appearance)
+        self.ray_log.set_actions(self.actions_.__getitem__)
+        for view in (self.instances.table, self.node_tree.view):
+            view.addAction(self.actions_["why_not"])
+            view.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         self.structures.set_menu(self.actions_.of_menu("Structure"))
         self.decode.save.clicked.connect(self.structure_actions.decode)
         self._make_menus()
@@ -103,7 +112,7 @@ class MainWindow(QMainWindow):
         self.addToolBar(self.tool_bar)
         handlers = {
             DocumentChanged: self._document_changed, JobEnded: self._job_ended, Refused: self._refused,
-            BlobChanged: self._blob_changed,
+            BlobChanged: self._blob_changed, RaysChanged: self._rays_changed,
         }  # fmt: skip
         listen(self, session, handlers)
         follow(self, session.store, {"view"}, self._show_view)
@@ -141,6 +150,8 @@ class MainWindow(QMainWindow):
         self.node_tree = cast(NodeTreePane, panes["node_tree"])
         self.build = cast(BuildPane, panes["build"])
         self.ray_flags = cast(RayFlagsPane, panes["ray_flags"])
+        self.ray_source = cast(RaySourcePane, panes["ray_source"])
+        self.rays = cast(RayListPane, panes["rays"])
         self.properties = cast(PropertiesPane, panes["properties"])
         self.ray_log = cast(RayLogPane, panes["ray_log"])
         self.instances = cast(InstancesPane, panes["instances"])
@@ -163,6 +174,7 @@ class MainWindow(QMainWindow):
             "open": self.ask_for_file,
             "close": self.session.close_document,
             "reload": self.reload,
+            "open_rays": self.rays.ask_for_file,
             "save_image": self.ask_for_image_file,
             "quit": self.close,
             "show_geometry": lambda on: view(show_geometry=on),
@@ -195,7 +207,7 @@ class MainWindow(QMainWindow):
 
     def _make_menus(self) -> None:
         bar = self.menuBar()
-        for name in ("File", "View", "Camera", "Image", "Build", "Structure", "Window", "Help"):
+        for name in ("File", "View", "Camera", "Image", "Ray", "Build", "Structure", "Window", "Help"):
             menu = bar.addMenu(f"&{name}")
             menu.setToolTipsVisible(True)
             actions = self.actions_.of_menu(name)
@@ -259,8 +271,10 @@ class MainWindow(QMainWindow):
     def _prepare(self, world: World) -> None:
         """Make what the views need of a new world, off this thread."""
 
+        before = self.structure_view.content.prepared
+
         def work() -> tuple[Prepared, list, dict[str, BuildCost]]:
-            return prepare(world), structure_columns(world), cost_of(world)
+            return prepare(world, before), structure_columns(world), cost_of(world)
 
         def done(result: tuple[Prepared, list, dict[str, BuildCost]]) -> None:
             if self.session.world is not world:
@@ -286,6 +300,13 @@ class MainWindow(QMainWindow):
 
     def _refused(self, event: Refused) -> None:
         self.status.say(event.refusal.text)
+
+    def _rays_changed(self, event: RaysChanged) -> None:
+        """Another file of rays was asked for to be looked at."""
+        table = event.rays.table if event.rays is not None else None
+        if table is not None and table is not self._listed:
+            self.show_panes(["rays"])
+        self._listed = table
 
     def _blob_changed(self, event: BlobChanged) -> None:
         """A foreign blob can only be looked at: show where."""
@@ -373,7 +394,10 @@ class MainWindow(QMainWindow):
         files = [url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()]
         if files:
             event.acceptProposedAction()
-            self.open_file(files[0])
+            if Path(files[0]).suffix.lower() in RAY_SUFFIXES:
+                self.session.open_rays(files[0])
+            else:
+                self.open_file(files[0])
 
     def recent(self) -> list[str]:
         value = self.settings.value("recent", [])

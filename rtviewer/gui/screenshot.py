@@ -13,9 +13,11 @@ from PySide6.QtWidgets import QWidget
 
 from rtviewer.errors import RtviewerError
 from rtviewer.gui.gl import camera_control
-from rtviewer.session.events import BlobChanged, JobEnded
+from rtviewer.session.document import DEFAULT_SIZE
+from rtviewer.session.events import BlobChanged, JobEnded, Refusal
 from rtviewer.session.image import ImageBuffer
 from rtviewer.session.jobs import Lane
+from rtviewer.session.state import Expected
 
 if TYPE_CHECKING:
     from rtviewer.gui.main_window import MainWindow
@@ -57,17 +59,28 @@ def pixel_to_pick(buffer: ImageBuffer) -> tuple[int, int] | None:
     return int(columns[nearest]), int(rows[nearest])
 
 
+def _require(refusal: Refusal | None) -> None:
+    if refusal is not None:
+        raise RtviewerError(refusal.text)
+
+
 class Screenshot(QObject):
     """Waits, picks, waits, writes, closes the window. ``error`` is None when the file was written.
 
+    ``pixel``: of a picture of DEFAULT_SIZE; None picks what hits nearest to the middle. ``step``: the event of the log
+    to stand on; ``expected``: what to ask "why not this?" about.
     A file that turns out to be a blob of another driver has no image and no rays: its pane is drawn.
     """
 
-    def __init__(self, window: MainWindow, path: Path, *, wants_scene: bool) -> None:
+    def __init__(
+        self, window: MainWindow, path: Path, *, wants_scene: bool, pixel: tuple[int, int] | None = None,
+        step: int | None = None, expected: Expected | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(window)
         self.error: Exception | None = RtviewerError("the window was closed before its picture was complete")
         self._window, self._path, self._wants_scene = window, path, wants_scene
-        self._steps = [self._pick, self._turn, self._write] if wants_scene else [self._write]
+        self._pixel, self._event, self._expected = pixel, step, expected
+        self._steps = [self._pick, self._turn, self._step, self._write] if wants_scene else [self._write]
         self._quiet = 0
         self._timer = QTimer(self, interval=POLL_MS)
         self._timer.timeout.connect(self._poll)
@@ -116,6 +129,9 @@ class Screenshot(QObject):
     def _pick(self) -> None:
         session, buffer = self._window.session, self._window.trace_view.shown_buffer
         assert buffer is not None
+        if self._pixel is not None:
+            _require(session.pick_pixel(*self._pixel, *DEFAULT_SIZE))
+            return
         pixel = pixel_to_pick(buffer)
         if pixel is not None:
             session.pick_pixel(*pixel, buffer.width, buffer.height)
@@ -130,6 +146,13 @@ class Screenshot(QObject):
             session.select(-1, -1, result.instance_index, result.geometry_index, result.primitive_index)
         window.structure_view.pin_ray()
         session.set_camera(camera_control.orbit(session.state.camera, *TURN_DEGREES))
+
+    def _step(self) -> None:
+        session, expected = self._window.session, self._expected
+        if self._event is not None:
+            _require(session.seek_log(self._event))
+        if expected is not None:
+            _require(session.expect(expected.instance, expected.geometry, expected.primitive))
 
     def _write(self) -> None:
         self._timer.stop()

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QComboBox, QToolBar
 
 from rtviewer.gui.actions import Actions
 from rtviewer.gui.binding import follow, quiet, show_choice
+from rtviewer.scene.ray_sources import IMAGE_SOURCES
 from rtviewer.session.commands import Session
 from rtviewer.session.document import Document
 from rtviewer.session.state import State
@@ -44,6 +45,8 @@ class ToolBar(QToolBar):
         self.camera_box.activated.connect(lambda _: self.camera_chosen.emit(self.camera_box.currentData()))
         self.addWidget(self.camera_box)
         self.addSeparator()
+        self.source_box = self._make_source_box()
+        self.addWidget(self.source_box)
         self.mode_box = self._make_mode_box()
         self.addWidget(self.mode_box)
         self._add("x_ray", "fit_range", "show_histogram", "whole_image", "save_image")
@@ -56,6 +59,22 @@ class ToolBar(QToolBar):
     def _add(self, *ids: str) -> None:
         for action_id in ids:
             self.addAction(self._table[action_id])
+
+    def _make_source_box(self) -> QComboBox:
+        box = QComboBox()
+        box.setAccessibleName("Source of the picture's rays")
+        box.setToolTip("Whose rays the trace view shows; parameters stand in the Ray source pane")
+        for spec in IMAGE_SOURCES:
+            box.addItem(spec.label, spec.kind)
+            box.setItemData(box.count() - 1, spec.tip, Qt.ItemDataRole.ToolTipRole)
+
+        def chosen(_: int) -> None:
+            if self._session.set_source(box.currentData()) is not None:
+                show_choice(box, self._session.state.source.kind)
+
+        box.activated.connect(chosen)
+        follow(self, self._session.store, {"source"}, lambda state: show_choice(box, state.source.kind))
+        return box
 
     def _make_mode_box(self) -> QComboBox:
         box = QComboBox()

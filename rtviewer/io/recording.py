@@ -154,6 +154,10 @@ class Archive:
                 raise FileFormatError(self.path, "value out of range", field=key, expected=legal_text, found=found)
         return np.ascontiguousarray(array, dtype)
 
+    def raw(self, key: str) -> NDArray[Any]:
+        """The array as the file has it. KeyError when it is missing."""
+        return self._arrays[key]
+
     def latest(self, key: str, suffix: str) -> str:
         """``key`` with ``suffix`` where there is such an array, else ``key``."""
         return key + suffix if key + suffix in self else key

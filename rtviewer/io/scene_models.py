@@ -24,6 +24,7 @@ from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.programs import USER_PREFIX, AnyHitProgram, IntersectionProgram, named_by_user, program_name
 from rtviewer.dxr.rules import check_geometry_flags, check_instance_flags
 from rtviewer.dxr.shader_table import ABSENT, AS_GIVEN, HitGroup, HitGroupTable, HitGroupType
+from rtviewer.io.source_model import RaySourceModel
 
 P = TypeVar("P", AnyHitProgram, IntersectionProgram)
 
@@ -482,6 +483,7 @@ class SceneFile(SceneModel):
         SHADER_RECORD_BYTE_ALIGNMENT, description="of the table [LIM-7]; 0: all indices mean the first record [HG-3]"
     )
     camera: list[CameraModel] = Field([], description="the first is the one to open with")
+    ray_source: RaySourceModel | None = Field(None, description="whose rays the picture opens with; else the camera's")
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> SceneFile:

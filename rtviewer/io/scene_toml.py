@@ -66,6 +66,8 @@ def read_scene_toml(path: Path, data: bytes, profile: Profile = DEFAULT_PROFILE)
         name, blases, instances, cameras, file.any_hit, file.intersection, source=str(path), hit_groups=table,
         program_file=file.programs,
     )  # fmt: skip
+    if file.ray_source is not None:
+        scene = replace(scene, ray_source=file.ray_source.settings())
     warnings += [f"{path.name}: {text}" for text in hit_group_warnings(scene)]
     warnings += [f"{path.name}: {text}" for text in program_warnings(scene)]
     return replace(scene, warnings=tuple(warnings))

@@ -88,7 +88,7 @@ def are_arguments_alike(batch):
     return strides == 0
 
 
-@jit
+@inline_jit
 def begin_ray(walk, batch, ray):
     """Fill the block of a walk with a ray, and clear its hit; tells whether it is to be traced.
 
@@ -115,7 +115,7 @@ def begin_ray(walk, batch, ray):
     return is_valid and is_finite
 
 
-@jit
+@inline_jit
 def finish_ray(walk, batch, ray):
     """Write what a ray found into the columns of the batch."""
     instance = load_i64(walk + HIT_INSTANCE)

@@ -1,7 +1,6 @@
 """Ways to cut a range of references in two, and the exact cut into eight.
 
-Binned surface area heuristic (``binning``) for the default; a full sweep over small ranges on top of it for
-PREFER_FAST_TRACE; Morton order (``morton``) for PREFER_FAST_BUILD.
+Binned surface area heuristic (``binning``), or Morton order (``morton``) for PREFER_FAST_BUILD.
 
 Everything is at addresses: ``references`` the array of references, ``keys`` sorted Morton keys (or 0), ``scratch`` room
 for as many references as the range has, ``workspace`` WORKSPACE_BYTES. Ranges count references from ``references``.
@@ -14,26 +13,21 @@ import numpy as np
 from rtviewer.kernels import jit
 from rtviewer.kernels.binning import BINS, BINS_BYTES, COST_BYTES, best_plane, fill_bins, move_rows, partition
 from rtviewer.kernels.exact_cost import WIDTH, pack_count
-from rtviewer.kernels.memory import load_f32, load_i64, store_f32, store_i64
+from rtviewer.kernels.memory import load_f32, load_i64, store_i64
 from rtviewer.kernels.morton import split_morton
 from rtviewer.kernels.references import FRAME_BYTES, REFERENCE_BYTES, copy_row, measure
 
 BINNED = 0
 MORTON = 1
-SWEEP = 2
-
-SWEEP_LIMIT = 64
-"""Ranges up to this many references are swept."""
 
 BINS_AT = 0
 COSTS_AT = BINS_AT + BINS_BYTES
-HALVES_AT = COSTS_AT + COST_BYTES * max(BINS, SWEEP_LIMIT)
-ORDER_AT = HALVES_AT + 2 * FRAME_BYTES
-FRAMES_AT = ORDER_AT + 8 * SWEEP_LIMIT
+HALVES_AT = COSTS_AT + COST_BYTES * BINS
+FRAMES_AT = HALVES_AT + 2 * FRAME_BYTES
 PARTS_AT = FRAMES_AT + WIDTH * FRAME_BYTES
 EDGES_AT = PARTS_AT + 24 * WIDTH
 WORKSPACE_BYTES = EDGES_AT + 8 * (WIDTH + 1) + 56
-"""Frames of a node's parts, and for each part three int64: first, end, and a float64 of how much it deserves a cut."""
+"""Frames of a node's parts, and for each part three int64: first, end, and how much it deserves a cut."""
 
 
 @jit
@@ -82,59 +76,6 @@ def centroid(references, reference, axis):
 
 
 @jit
-def grown_area(box, references, reference):
-    """Half the surface of a box (six float32 at an address, minima negated) after it grew by a reference."""
-    at = references + REFERENCE_BYTES * reference
-    for k in range(3):
-        if load_f32(at + 4 * k) > load_f32(box + 4 * k):
-            store_f32(box + 4 * k, load_f32(at + 4 * k))
-        if load_f32(at + 16 + 4 * k) > load_f32(box + 12 + 4 * k):
-            store_f32(box + 12 + 4 * k, load_f32(at + 16 + 4 * k))
-    x = load_f32(box) + load_f32(box + 12)
-    y = load_f32(box + 4) + load_f32(box + 16)
-    z = load_f32(box + 8) + load_f32(box + 20)
-    return x * y + y * z + z * x
-
-
-@jit
-def clear(box):
-    for k in range(6):
-        store_f32(box + 4 * k, np.float32(-np.inf))
-
-
-@jit
-def split_sweep(references, first, end, pack_shift, workspace):
-    """The cheapest of all planes between centroids, on each axis; returns the first reference of the right part."""
-    count = end - first
-    order, costs, box = workspace + ORDER_AT, workspace + COSTS_AT, workspace + HALVES_AT
-    best_axis, best_position, best_cost = np.int64(-1), np.int64(0), np.float32(np.inf)
-    for axis in range(3):
-        for k in range(count):
-            value = centroid(references, first + k, axis)
-            at = k
-            while at > 0 and centroid(references, load_i64(order + 8 * at - 8), axis) > value:
-                store_i64(order + 8 * at, load_i64(order + 8 * at - 8))
-                at -= 1
-            store_i64(order + 8 * at, first + k)
-        clear(box)
-        for k in range(count - 1, 0, -1):
-            area = grown_area(box, references, load_i64(order + 8 * k))
-            store_f32(costs + 4 * k, area * np.float32(pack_count(count - k, pack_shift)))
-        clear(box)
-        for k in range(1, count):
-            area = grown_area(box, references, load_i64(order + 8 * k - 8))
-            cost = area * np.float32(pack_count(k, pack_shift)) + load_f32(costs + 4 * k)
-            if cost < best_cost:
-                best_axis, best_position, best_cost = axis, k, cost
-    if best_axis < 0:
-        return split_in_the_middle(references, first, end, workspace)
-    middle = first + best_position
-    select(references, first, end, middle, best_axis, workspace + HALVES_AT)
-    measure_halves(references, first, middle, end, workspace)
-    return middle
-
-
-@jit
 def split(references, scratch, keys, method, first, end, pack_shift, frame, workspace):
     """Cut a range in two by ``method``; returns the first reference of the right part, strictly inside the range.
 
@@ -142,8 +83,6 @@ def split(references, scratch, keys, method, first, end, pack_shift, frame, work
     """
     if method == MORTON:
         return split_morton(keys, first, end)
-    if method == SWEEP and end - first <= SWEEP_LIMIT:
-        return split_sweep(references, first, end, pack_shift, workspace)
     return split_binned(references, scratch, first, end, pack_shift, frame, workspace)
 
 

@@ -95,6 +95,12 @@ def call(builder, name, kind, arguments):
     return builder.call(function, arguments)
 
 
+def prefetch(builder, address):
+    """Ask for a cache line; nothing is read, so the address may be any."""
+    hints = [ir.Constant(INT32, value) for value in (0, 3, 1)]
+    call(builder, "llvm.prefetch.p0", ir.VoidType(), [builder.inttoptr(address, ir.IntType(8).as_pointer()), *hints])
+
+
 def permute8(builder, values, order):
     """Eight lanes of four bytes in another order: lane k is that of which the low three bits of ``order[k]`` tell."""
     if has("avx2"):

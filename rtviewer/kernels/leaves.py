@@ -27,6 +27,7 @@ from rtviewer.kernels.references import (
     SOURCE_ID,
     SOURCE_INDICES,
     SOURCE_VERTICES,
+    corner_addresses,
     corners_at,
     floats_at,
     integer_at,
@@ -42,6 +43,8 @@ INDEXED_PACK_BYTES = 16
 BOX_PACK_BYTES = 112
 IDS_IN_TRIANGLE_PACK = 144
 IDS_IN_BOX_PACK = 96
+AHEAD = 6
+"""Corners of triangles are anywhere in memory: those of the pack so many places on are asked for early."""
 LARGEST = 3.0e38
 SMALLEST_INT = -(1 << 31)
 SORT_LAYERS = (
@@ -92,12 +95,11 @@ def _triangle_packs_intrinsic(
         lowest = emit.constant(FLOAT4, emit_loops.INFINITY)
         highest = emit.constant(FLOAT4, -emit_loops.INFINITY)
 
-        def body(element, carried):
-            (place,) = carried
+        def lanes_of(element):
+            """(used, word, triangle) of each lane; a lane that is not used is like the last one that is."""
             pack = emit_loops.offset(builder, packs, element, 8)
             first, end = (builder.sext(emit.load(builder, pack, at, INT32), INT64) for at in (0, 4))
             last = builder.sub(end, long(1))
-            low, high, ids, lanes = lowest, highest, ir.Constant(INT4, [-1] * 4), []
             for number in range(4):
                 at = builder.add(first, long(number))
                 used = builder.icmp_signed("<=", at, last)
@@ -109,6 +111,17 @@ def _triangle_packs_intrinsic(
 
                 (row,) = emit_loops.either(builder, sorted_by_keys, [at], by_key)
                 word, *triangle = _lane(builder, row, in_order, lone, first_source, references, sources)
+                yield used, word, triangle
+
+        def body(element, carried):
+            (place,) = carried
+            later = builder.add(element, long(AHEAD))
+            later = builder.select(builder.icmp_signed("<", later, count), later, element)
+            for _, _, triangle in lanes_of(later):
+                for corner in corner_addresses(builder, *triangle):
+                    emit.prefetch(builder, corner)
+            low, high, ids, lanes = lowest, highest, ir.Constant(INT4, [-1] * 4), []
+            for number, (used, word, triangle) in enumerate(lanes_of(element)):
                 points = corners_at(builder, *triangle)
                 for point in points:
                     low, high = emit.smaller(builder, point, low), emit.larger(builder, point, high)
@@ -136,7 +149,8 @@ def _orders(builder, low, high):
     """Eight words: in word r, bits 3*octant to 3*octant + 2, the lane that comes r-th from far to near by centre.
 
     Distances become integers of the same order, whose three lowest bits make room for the lane, and a network sorts
-    them; empty lanes come last.
+    them; empty lanes come last. From the opposite octant the same lanes come in the opposite order: only four octants
+    are sorted.
     """
     most, least = emit.constant(FLOAT8, LARGEST), emit.constant(FLOAT8, -LARGEST)
     empty = builder.fcmp_ordered(">", low[0], high[0])
@@ -167,10 +181,28 @@ def _orders(builder, low, high):
             most, least = builder.select(above, word, other), builder.select(above, other, word)
             word = builder.select(ir.Constant(ir.VectorType(emit.BOOL, 8), is_first), most, least)
         order = builder.xor(builder.and_(word, emit.constant(INT8, 7)), emit.constant(INT8, 7))
-        shift = builder.trunc(builder.mul(octant, long(3)), INT32)
-        return (builder.or_(carried[0], builder.shl(order, emit.splat(builder, shift, INT8))),)
 
-    return emit_loops.loop(builder, long(0), long(8), 1, (emit.constant(INT8, 0),), body)[0]
+        def placed(turned):
+            shift = builder.trunc(builder.mul(turned, long(3)), INT32)
+            return builder.shl(order, emit.splat(builder, shift, INT8))
+
+        opposite = placed(builder.sub(long(7), octant))
+        return builder.or_(carried[0], placed(octant)), builder.or_(carried[1], opposite)
+
+    start = (emit.constant(INT8, 0), emit.constant(INT8, 0))
+    words, opposite = emit_loops.loop(builder, long(0), long(4), 1, start, body)
+    return builder.or_(words, _reversed(builder, opposite, empty))
+
+
+def _reversed(builder, words, empty):
+    """The words of occupied ranks in opposite order, and behind them, too, those of the empty ones."""
+    backward = emit_loops.shuffle(builder, words, words, range(7, -1, -1))
+    both = emit_loops.room(builder, INT8, 2)
+    for half in (0, 32):
+        emit.store(builder, backward, both, half)
+    lanes = builder.bitcast(empty, ir.IntType(8))
+    number = builder.zext(builder.ctpop(lanes), INT64)
+    return emit.load_at(builder, emit_loops.offset(builder, both, number, 4), INT8)
 
 
 @intrinsic
@@ -274,14 +306,16 @@ def node_portable(children, node_boxes, element_boxes, box_out, node_out, node_b
     eighth = np.float32(0.125)
     limit = np.float32(LARGEST)
     centre = np.clip(low, -limit, limit) * eighth + np.clip(high, -limit, limit) * eighth
-    words = np.zeros(8, np.int64)
-    for octant in range(8):
+    words, occupied = np.zeros(8, np.int64), int((low[0] <= high[0]).sum())
+    turned = [*range(occupied - 1, -1, -1), *range(7, occupied - 1, -1)]
+    for octant in range(4):
         signs = np.array([2 * (octant >> axis & 1) - 1 for axis in range(3)], np.float32)
         key = (signs[0] * centre[0] + signs[1] * centre[1]) + signs[2] * centre[2]
         bits = key.view(np.int32)
         word = np.where(low[0] > high[0], np.int32(SMALLEST_INT), bits ^ (bits >> 31 & 0x7FFFFFFF))
         word = np.sort(word & ~7 | np.arange(7, -1, -1))[::-1]
-        words |= (word & 7 ^ 7).astype(np.int64) << 3 * octant
+        lanes = (word & 7 ^ 7).astype(np.int64)
+        words |= lanes << 3 * octant | lanes[turned] << 3 * (7 - octant)
     node.view(np.uint32)[7] = words
 
 

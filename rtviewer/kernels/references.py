@@ -36,10 +36,16 @@ SURE, INACTIVE, BROKEN, DOUBTFUL = 0, 1, 2, 3
 is [INA-3]; exact arithmetic must tell whether it is degenerate [DEG-1]."""
 
 CERTAIN = 8 * 2.0**-53
+CERTAIN_QUICK, SMALLEST_QUICK = 8 * 2.0**-24, 2.0**-100
 
 
 def corners_at(builder, vertices, indices, number):
     """The corners of a triangle, three vectors of four lanes, the last 0; ``indices`` 0: consecutive triples."""
+    return [emit_loops.point(builder, at) for at in corner_addresses(builder, vertices, indices, number)]
+
+
+def corner_addresses(builder, vertices, indices, number):
+    """Where the three corners of a triangle are."""
     first = builder.mul(number, long(3))
     plain = [builder.add(first, long(k)) for k in range(3)]
 
@@ -48,7 +54,7 @@ def corners_at(builder, vertices, indices, number):
         return [builder.zext(emit.load(builder, row, 4 * k, INT32), INT64) for k in range(3)]
 
     chosen = emit_loops.either(builder, builder.icmp_signed("!=", indices, long(0)), plain, named)
-    return [emit_loops.point(builder, emit_loops.offset(builder, vertices, index, 12)) for index in chosen]
+    return [emit_loops.offset(builder, vertices, index, 12) for index in chosen]
 
 
 def box_of(builder, points):
@@ -61,9 +67,22 @@ def box_of(builder, points):
 
 
 def _has_area(builder, points):
-    """Whether some component of the cross product exceeds what rounding could have made of zero, in float64."""
-    wide = ir.VectorType(ir.DoubleType(), 4)
-    a, b, c = (builder.fpext(p, wide) for p in points)
+    """Whether some component of the cross product exceeds what rounding could have made of zero, in float64.
+
+    What float32 is sure of, float64 is too; it is asked first because it costs half, and decides nearly always.
+    """
+    quick = _exceeds_rounding(builder, points, CERTAIN_QUICK, SMALLEST_QUICK)
+
+    def exactly():
+        wide = ir.VectorType(ir.DoubleType(), 4)
+        return [_exceeds_rounding(builder, [builder.fpext(p, wide) for p in points], CERTAIN, 0.0)]
+
+    return emit_loops.either(builder, builder.not_(quick), [quick], exactly)[0]
+
+
+def _exceeds_rounding(builder, points, certain, smallest):
+    """``smallest``: differences up to this may come from products too small for their precision."""
+    a, b, c = points
     u, v = builder.fsub(b, a), builder.fsub(c, a)
 
     def turn(value, lanes):
@@ -75,10 +94,11 @@ def _has_area(builder, points):
     def size_of(value):
         return emit.larger(builder, value, emit_loops.negative(builder, value))
 
-    size = builder.fadd(size_of(p), size_of(q))
-    difference = size_of(builder.fsub(p, q))
-    certain = builder.fcmp_ordered(">", difference, builder.fmul(size, ir.Constant(wide, [CERTAIN] * 4)))
-    return builder.icmp_unsigned("!=", builder.bitcast(certain, ir.IntType(4)), ir.Constant(ir.IntType(4), 0))
+    limit = builder.fmul(builder.fadd(size_of(p), size_of(q)), emit.constant(p.type, certain))
+    if smallest:
+        limit = builder.fadd(limit, emit.constant(p.type, smallest))
+    exceeds = builder.fcmp_ordered(">", size_of(builder.fsub(p, q)), limit)
+    return builder.icmp_unsigned("!=", builder.bitcast(exceeds, ir.IntType(4)), ir.Constant(ir.IntType(4), 0))
 
 
 @intrinsic

@@ -145,13 +145,6 @@ def _pack_intrinsic(typing_context, identities, row, out, new_identities, elemen
     return types.uint32(*[types.int64] * 5), generate
 
 
-def _fetch(builder, address):
-    """Ask for a cache line; nothing is read, so the address may be any."""
-    hints = [ir.Constant(emit.INT32, value) for value in (0, 3, 1)]
-    pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
-    _call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer, *hints])
-
-
 @intrinsic
 def _fetch_intrinsic(typing_context, far, near, row):
     def generate(context, builder, signature, arguments):
@@ -166,11 +159,11 @@ def _fetch_intrinsic(typing_context, far, near, row):
                 number = builder.select(inside, number, ir.Constant(emit.INT64, 0))
                 at = builder.add(indices, builder.mul(number, ir.Constant(emit.INT64, 12)))
                 if identities is far:
-                    _fetch(builder, at)
+                    emit.prefetch(builder, at)
                     continue
                 for corner in range(3):
                     vertex = builder.zext(emit.load(builder, at, 4 * corner, emit.INT32), emit.INT64)
-                    _fetch(builder, builder.add(vertices, builder.mul(vertex, ir.Constant(emit.INT64, 12))))
+                    emit.prefetch(builder, builder.add(vertices, builder.mul(vertex, ir.Constant(emit.INT64, 12))))
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), generate

@@ -18,10 +18,11 @@ import numpy as np
 from rtviewer.kernels import jit
 from rtviewer.kernels.cuts import FRAMES_AT, HALVES_AT, MORTON, PARTS_AT, cut_exactly, split
 from rtviewer.kernels.exact_cost import MOST_ELEMENTS, NODE_BYTES, WIDTH, node_cost, pack_count, part_cost
-from rtviewer.kernels.memory import load_f32, load_i32, load_i64, store_f32, store_i32, store_i64
+from rtviewer.kernels.memory import load_i32, load_i64, store_f32, store_i32, store_i64
 from rtviewer.kernels.morton import code_difference
 from rtviewer.kernels.references import FRAME_BYTES, copy_row, half_area
 
+TOO_LARGE = np.int64(1 << 32)
 PENDING_BYTES = 32 + FRAME_BYTES
 """Node, first, end, level, and the frame of the range."""
 
@@ -33,8 +34,10 @@ def copy_frame(source, target):
 
 
 @jit
-def set_part(workspace, part, first, end, method, keys):
-    """Write a part's range and how much it deserves to be cut: its area, or how far its codes differ."""
+def set_part(workspace, part, first, end, method, keys, leaf_size, pack_shift):
+    """Write a part's range and how much it deserves to be cut, as an integer that is compared without branches: below 0
+    with one pack, else the bits of its area or of how far its codes differ, and above those where it is too large for
+    a leaf."""
     at = workspace + PARTS_AT + 24 * part
     store_i64(at, first)
     store_i64(at + 8, end)
@@ -42,21 +45,20 @@ def set_part(workspace, part, first, end, method, keys):
         store_f32(at + 16, np.float32(code_difference(keys, first, end)))
     else:
         store_f32(at + 16, half_area(workspace + FRAMES_AT + FRAME_BYTES * part))
+    size, merit = end - first, np.int64(load_i32(at + 16))
+    merit += TOO_LARGE if size > leaf_size else np.int64(0)
+    store_i64(at + 16, merit if size > 1 << pack_shift else np.int64(-1))
 
 
 @jit
-def part_to_cut(workspace, number, leaf_size, pack_shift):
+def part_to_cut(workspace, number):
     """The most deserving of the parts that are too large for a leaf; once there are none, of those with more than one
     pack; -1 when there are none of those either."""
-    chosen, largest, chosen_is_large = -1, np.float32(-1.0), False
+    chosen, most = np.int64(-1), np.int64(-1)
     for k in range(number):
-        at = workspace + PARTS_AT + 24 * k
-        size = load_i64(at + 8) - load_i64(at)
-        if size <= 1 << pack_shift:
-            continue
-        large, area = size > leaf_size, load_f32(at + 16)
-        if (large and not chosen_is_large) or (large == chosen_is_large and area > largest):
-            chosen, largest, chosen_is_large = k, area, large
+        merit = load_i64(workspace + PARTS_AT + 24 * k + 16)
+        chosen = k if merit > most else chosen
+        most = merit if merit > most else most
     return chosen
 
 
@@ -67,10 +69,10 @@ def split_node(references, scratch, keys, method, first, end, leaf_size, pack_sh
     The frame of the range is in the workspace's first; the ranges and frames of the parts take its place.
     """
     number, halves = np.int64(0), workspace + HALVES_AT  # a literal would be a type, and a compilation, of its own
-    set_part(workspace, number, first, end, method, keys)
+    set_part(workspace, number, first, end, method, keys, leaf_size, pack_shift)
     number += 1
     while number < WIDTH:
-        chosen = part_to_cut(workspace, number, leaf_size, pack_shift)
+        chosen = part_to_cut(workspace, number)
         if chosen < 0:
             break
         at, frame = workspace + PARTS_AT + 24 * chosen, workspace + FRAMES_AT + FRAME_BYTES * chosen
@@ -79,8 +81,8 @@ def split_node(references, scratch, keys, method, first, end, leaf_size, pack_sh
         if method != MORTON:
             copy_frame(halves, frame)
             copy_frame(halves + FRAME_BYTES, workspace + FRAMES_AT + FRAME_BYTES * number)
-        set_part(workspace, chosen, begin, middle, method, keys)
-        set_part(workspace, number, middle, stop, method, keys)
+        set_part(workspace, chosen, begin, middle, method, keys, leaf_size, pack_shift)
+        set_part(workspace, number, middle, stop, method, keys, leaf_size, pack_shift)
         number += 1
     return number
 

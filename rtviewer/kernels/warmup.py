@@ -27,9 +27,9 @@ from rtviewer.kernels import (
 
 def compile_all(progress: Callable[[float, str], None] | None = None) -> None:
     steps = [
-        ("builder", _builder),
         ("tracer", lambda: _tracer(False, False)),
         ("tracer of packets", _packets),
+        ("builder", _builder),
         ("tracer with counters", lambda: _tracer(True, False)),
         ("ray log", lambda: _tracer(True, True)),
         ("updates", _refit),
@@ -62,8 +62,8 @@ def _builder() -> None:
     costs = (8, 2, 160, table.ctypes.data)
     topology.build_range(at, free, 0, 0, 0, 1, *costs, 4096, free, free, free, work, cancel.ctypes.data)
     topology.cut_within(at, free, 0, 0, 0, 1, *costs, 4096, work)
-    topology.set_part(work, 0, 0, 1, 0, 0)
-    topology.part_to_cut(work, 1, 8, 2)
+    topology.set_part(work, 0, 0, 1, 0, 0, 8, 2)
+    topology.part_to_cut(work, 1)
     topology.parts_cost(work, 1, *costs)
     topology.copy_frame(frames, frames)
     cuts.split_in_the_middle(at, 0, 2, work)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,16 +42,8 @@ class Camera:
         return ""
 
     def basis(self) -> NDArray[np.float64]:
-        """(3, 3) float64, rows right, up, forward, orthonormal and right-handed seen along forward."""
-        forward = np.subtract(self.look_at, self.position, dtype=np.float64)
-        length = np.linalg.norm(forward)
-        forward = forward / length if length > 0 else np.array([0.0, 0.0, -1.0])
-        up = np.asarray(self.up, np.float64)
-        right = np.cross(forward, up / (np.linalg.norm(up) or 1.0))
-        if np.linalg.norm(right) < 1e-9:  # looking along up, or no up: take the axis most across the view
-            right = np.cross(forward, np.eye(3)[np.argmin(np.abs(forward))])
-        right /= np.linalg.norm(right)
-        return np.stack([right, np.cross(right, forward), forward])
+        """(3, 3) float64, rows right, up, forward, orthonormal and right-handed seen along forward; read only."""
+        return _basis(self.position, self.look_at, self.up)
 
     def rays(
         self, width: int, height: int, columns: NDArray[np.int64], rows: NDArray[np.int64]
@@ -69,11 +62,31 @@ class Camera:
             direction = np.broadcast_to(forward, origin.shape)
         else:
             half = math.tan(math.radians(self.vertical_fov) / 2)
-            direction = forward + half * (x[:, None] * right + y[:, None] * up)
-            direction = direction / np.linalg.norm(direction, axis=1, keepdims=True)
+            # Axis by axis: rows of three keep numpy from using the processor's vectors.
+            axes = [f + half * (x * r + y * u) for f, r, u in zip(forward, right, up, strict=True)]
+            length = np.sqrt(axes[0] * axes[0] + axes[1] * axes[1] + axes[2] * axes[2])
+            direction = np.empty((len(x), 3), np.float64)
+            for axis, values in enumerate(axes):
+                np.divide(values, length, out=direction[:, axis])
             origin = np.broadcast_to(position, direction.shape)
         with np.errstate(over="ignore"):  # a camera outside float32's range gives rays that the dispatch calls invalid
             return np.ascontiguousarray(origin, np.float32), np.ascontiguousarray(direction, np.float32)
+
+
+@lru_cache(maxsize=16)
+def _basis(position: Vector, look_at: Vector, up_vector: Vector) -> NDArray[np.float64]:
+    """``Camera.basis``; kept, because every tile of a picture asks for it."""
+    forward = np.subtract(look_at, position, dtype=np.float64)
+    length = np.linalg.norm(forward)
+    forward = forward / length if length > 0 else np.array([0.0, 0.0, -1.0])
+    up = np.asarray(up_vector, np.float64)
+    right = np.cross(forward, up / (np.linalg.norm(up) or 1.0))
+    if np.linalg.norm(right) < 1e-9:  # looking along up, or no up: take the axis most across the view
+        right = np.cross(forward, np.eye(3)[np.argmin(np.abs(forward))])
+    right /= np.linalg.norm(right)
+    basis = np.stack([right, np.cross(right, forward), forward])
+    basis.setflags(write=False)
+    return basis
 
 
 def fitting_camera(

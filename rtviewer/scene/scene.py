@@ -13,6 +13,7 @@ from rtviewer.dxr.programs import AnyHitChoice, AnyHitProgram, IntersectionChoic
 from rtviewer.dxr.shader_table import HitGroupTable
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.scene.material import GeometryMaterials
+from rtviewer.scene.ray_sources import CAMERA, ImageSource
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Scene:
     """Everything a file said. Frozen; arrays inside are not written to.
 
     ``hit_groups``: the table that rays index (section 6.9 of the rules); None where every geometry has all shaders.
+    ``ray_source``: whose rays its picture opens with.
     ``materials``: of each bottom level, one entry for each geometry; empty where no geometry has any. A str as program
     names one of a user's file, which ``program_file`` names and nobody loads unasked.
     ``warnings``: what a loader dropped or changed, one sentence each, naming file and place.
@@ -47,6 +49,7 @@ class Scene:
     warnings: tuple[str, ...] = ()
     source: str = ""
     hit_groups: HitGroupTable | None = None
+    ray_source: ImageSource = CAMERA
     materials: tuple[GeometryMaterials, ...] = ()
     program_file: str = ""
 

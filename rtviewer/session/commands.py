@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rtviewer.dxr.descs import RayDesc
 from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag, RayFlag, parse_flags
 from rtviewer.dxr.profile import Profile
 from rtviewer.dxr.programs import (
@@ -25,21 +24,25 @@ from rtviewer.dxr.programs import (
     ProgramKind,
     ProgramTable,
 )
-from rtviewer.dxr.rules import check_instance_flags, check_ray_flags, check_ray_interval
-from rtviewer.errors import CancelledError, ProgramError, RtviewerError, violation
+from rtviewer.dxr.rules import check_instance_flags, check_ray_flags
+from rtviewer.errors import ProgramError, RtviewerError, violation
 from rtviewer.scene.camera import Camera, fitting_camera
+from rtviewer.scene.ray_sources import SourceKind
+from rtviewer.session import build_settings, warming
 from rtviewer.session import document as documents
 from rtviewer.session.copy_commands import CopyCommands
 from rtviewer.session.document import Document
 from rtviewer.session.events import BlobChanged, DocumentChanged, Refusal
 from rtviewer.session.hlsl import flags_as_hlsl, ray_as_hlsl
-from rtviewer.session.image import MAX_PIXELS, pixel_ray
+from rtviewer.session.image import MAX_PIXELS
 from rtviewer.session.image_commands import ImageCommands
 from rtviewer.session.jobs import Job, Lane
 from rtviewer.session.live_work import LiveWork
+from rtviewer.session.log_commands import LogCommands
 from rtviewer.session.opening import BlobDocument, open_document
-from rtviewer.session.raylog import check_ray_values
+from rtviewer.session.primary_rays import pixel_ray
 from rtviewer.session.selecting import pick_selection, selection_bounds, with_box
+from rtviewer.session.source_commands import SourceCommands, source_of
 from rtviewer.session.state import BuildSettings, ImageSettings, Pick, RangeKind, Selection
 from rtviewer.shade import modes, palettes, shadings
 
@@ -52,7 +55,7 @@ LEVELS = {
 }
 
 
-class Session(CopyCommands, ImageCommands, LiveWork):
+class Session(CopyCommands, ImageCommands, LogCommands, SourceCommands, LiveWork):
     """Store, document and jobs of one window or script.
 
     ``post``: how finished work reaches the owner's thread; without it results wait until ``pump`` or ``wait``.
@@ -103,7 +106,9 @@ class Session(CopyCommands, ImageCommands, LiveWork):
             selection=Selection(),
             pick=None,
             typed_ray=None,
+            expected=None,
             view=replace(state.view, scope=documents.TOP_LEVEL),
+            source=source_of(scene),
         )
         self._request_image()
 
@@ -118,7 +123,7 @@ class Session(CopyCommands, ImageCommands, LiveWork):
         for lane in (Lane.DOCUMENT, Lane.IMAGE, Lane.LOG):
             self.jobs.cancel(lane)
         self._document = self._image = self._shaded = None
-        self.store.replace(selection=Selection(), pick=None, typed_ray=None)
+        self.store.replace(selection=Selection(), pick=None, typed_ray=None, expected=None)
         self._tell_log(None)
         self._tell(DocumentChanged(None))
 
@@ -144,20 +149,12 @@ class Session(CopyCommands, ImageCommands, LiveWork):
 
         return self._submit(Lane.DOCUMENT, f"building {document.title}", work, show)
 
-    def warm_up(self) -> Job:
-        """Load or compile all kernels in the background."""
+    def warm_up(self, *, after_first_picture: bool = False) -> Job:
+        """Load or compile all kernels in the background.
 
-        def work(job: Job) -> None:
-            from rtviewer import kernels
-
-            def report(fraction: float, text: str) -> None:
-                if job.is_cancelled():
-                    raise CancelledError("warm-up was cancelled")
-                job.progress(fraction, text)
-
-            kernels.warm_up(report)
-
-        return self._submit(Lane.KERNELS, "preparing kernels", work, lambda _: None)
+        ``after_first_picture``: at once only those that trace it, beside the opening of a scene; the rest waits for it.
+        """
+        return warming.warm_up(self, after_first_picture=after_first_picture)
 
     # Ray settings
 
@@ -198,13 +195,6 @@ class Session(CopyCommands, ImageCommands, LiveWork):
                 Refusal.of([violation("MASK-2", text, field="InstanceInclusionMask", value=hex(value))])
             )
         self.store.replace(rays=replace(self.state.rays, mask=value))
-        return None
-
-    def set_interval(self, t_min: float, t_max: float) -> Refusal | None:
-        """Set TMin and TMax; refused by RAY-2 and RAY-3. Infinity is legal."""
-        if found := check_ray_interval(t_min, t_max):
-            return self._refuse(Refusal.of(found))
-        self.store.replace(rays=replace(self.state.rays, t_min=float(t_min), t_max=float(t_max)))
         return None
 
     def set_programs(
@@ -282,9 +272,12 @@ class Session(CopyCommands, ImageCommands, LiveWork):
 
     def ray_desc_text(self) -> str:
         """The logged ray (else the image's middle one) as HLSL: a RayDesc and the TraceRay call with all arguments."""
-        state = self.state
+        state, log = self.state, self.log
         if state.typed_ray is not None:
             origin, direction = state.typed_ray.origin, state.typed_ray.direction
+            return ray_as_hlsl(origin, direction, state.typed_ray.settings(state.rays))
+        elif log is not None and log.pixel is not None and log.source is not SourceKind.CAMERA:
+            return ray_as_hlsl(log.origin, log.direction, log.rays)
         else:
             width, height = state.image_size
             pick = state.pick or Pick(width // 2, height // 2, width, height)
@@ -308,20 +301,20 @@ class Session(CopyCommands, ImageCommands, LiveWork):
         except ValueError as error:
             return self._refuse(Refusal(str(error)))
         build: BuildSettings = replace(self.state.build, **{name: word})
-        if found := documents.check_build_settings(build, self.state.profile):
+        if found := build_settings.check_build_settings(build, self.state.profile):
             return self._refuse(Refusal.of(found))
         self.store.replace(build=build)
         return None
 
     def unavailable_build_flags(self) -> dict[BuildFlag, str]:
         """Build flags that cannot be set now, each with the reason."""
-        return documents.unavailable_build_flags(self.state.profile)
+        return build_settings.unavailable_build_flags(self.state.profile)
 
     def set_profile(self, profile: Profile) -> Refusal | None:
         """Change tier and Xbox; refused while a flag is set that the new profile does not know."""
         state = self.state
         found = check_ray_flags(state.rays.ray_flags, profile)
-        found += documents.check_build_settings(state.build, profile)
+        found += build_settings.check_build_settings(state.build, profile)
         for instance in self._document.scene.instances if self._document else ():
             if broken := check_instance_flags(instance.flags, profile):
                 found += broken
@@ -431,14 +424,6 @@ class Session(CopyCommands, ImageCommands, LiveWork):
         if not (0 <= x < size[0] and 0 <= y < size[1]):
             return self._refuse(Refusal(f"pixel {x},{y} is outside the {size[0]} x {size[1]} image"))
         self.store.replace(pick=Pick(int(x), int(y), *size), typed_ray=None)
-        return None
-
-    def log_ray(self, origin: tuple[float, float, float], direction: tuple[float, float, float]) -> Refusal | None:
-        """Log a typed ray with the ray settings."""
-        if found := [v for v in check_ray_values(origin, direction) if not v.warning]:
-            return self._refuse(Refusal.of(found))
-        rays = self.state.rays
-        self.store.replace(typed_ray=RayDesc(origin, direction, rays.t_min, rays.t_max), pick=None)
         return None
 
     def clear_pick(self) -> None:

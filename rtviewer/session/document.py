@@ -19,22 +19,26 @@ from numpy.typing import NDArray
 
 from rtviewer.accel.navigate import Tree, tree_of
 from rtviewer.accel.structure import Structure
-from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag, RayFlag
+from rtviewer.dxr.flags import BuildFlag, RayFlag
 from rtviewer.dxr.limits import ACCELERATION_STRUCTURE_BYTE_ALIGNMENT
 from rtviewer.dxr.profile import DEFAULT_PROFILE, Profile
 from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram, ProgramKind
-from rtviewer.dxr.rules import check_build_flags, require
-from rtviewer.errors import CancelledError, InvalidInputError, ProgramError, RtviewerError, Violation, violation
+from rtviewer.dxr.rules import require
+from rtviewer.errors import CancelledError, InvalidInputError, ProgramError, RtviewerError, Violation
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.scene.material import GeometryMaterials
 from rtviewer.scene.scene import Instance, Scene
+from rtviewer.session.build_settings import check_build_settings
 from rtviewer.session.left_out import left_out
 from rtviewer.session.records import CopyRecord, UpdateRecord
 from rtviewer.session.state import BuildSettings, RaySettings
 
 if TYPE_CHECKING:
     from rtviewer.accel.stats import StructureStatistics
+    from rtviewer.io.ray_file import RayTable
+    from rtviewer.scene.ray_sources import ImageSource
     from rtviewer.session.image import ImageBuffer
+    from rtviewer.session.ray_list import RayList
     from rtviewer.session.raylog import RayLog
     from rtviewer.trace.dispatch import Dispatcher
 
@@ -192,19 +196,22 @@ class World:
         counters: bool = True,
         x_ray: bool = False,
         profile: Profile = DEFAULT_PROFILE,
+        source: ImageSource | None = None,
         **settings: Any,
     ) -> ImageBuffer:
         """Trace an image of ``size`` (width, height). ``settings``: further fields of RaySettings, such as ``t_min``.
 
-        ``x_ray``: also count what lies along every whole ray (``ImageBuffer.x_ray_counter``).
+        ``x_ray``: also count what lies along every whole ray (``ImageBuffer.x_ray_counter``). ``source``: whose rays
+        (ShadowRays, DiffuseRays, OcclusionRays); None is the camera's.
 
         Raises InvalidInputError when flags, interval or mask break a rule, RtviewerError on a camera without a view.
         """
-        from rtviewer.session.image import trace_image
+        from rtviewer.session.image_tracing import trace_image
 
         rays = scene_rays(self.scene, ray_flags=ray_flags, mask=mask, **settings)
-        view = self._camera_for(camera)
-        image = trace_image(self, view, size, rays, counters=counters, x_ray=x_ray, profile=profile)
+        image = trace_image(
+            self, self._camera_for(camera), size, rays, counters=counters, x_ray=x_ray, profile=profile, source=source
+        )
         with self._lock:
             self._kept["size", "last"] = (int(size[0]), int(size[1]))
         return image
@@ -221,11 +228,14 @@ class World:
         mask: int = 0xFF,
         x_ray: bool = False,
         profile: Profile = DEFAULT_PROFILE,
+        source: ImageSource | None = None,
+        camera_ray: bool = False,
         **settings: Any,
     ) -> RayLog:
         """One ray's log: of a pixel of the image that ``trace`` makes, or of a typed ray (origin and direction).
 
         ``size``: of that image; None is that of this world's last one. ``x_ray``: the events of the whole ray.
+        ``source``: of that image, with ``camera_ray`` the camera ray that found where its ray starts.
         """
         from rtviewer.session.raylog import walk_pixel, walk_ray
 
@@ -234,8 +244,25 @@ class World:
             return walk_ray(self, origin, direction, rays, profile=profile, x_ray=x_ray)
         if pixel is None or origin is not None or direction is not None:
             raise RtviewerError("explain takes either pixel=(x, y), or origin=(x, y, z) and direction=(x, y, z)")
-        view = self._camera_for(camera)
-        return walk_pixel(self, view, size or self.last_size, pixel, rays, profile=profile, x_ray=x_ray)
+        return walk_pixel(
+            self, self._camera_for(camera), size or self.last_size, pixel, rays, source, camera_ray=camera_ray,
+            profile=profile, x_ray=x_ray,
+        )  # fmt: skip
+
+    def trace_rays(
+        self,
+        table: RayTable,
+        *,
+        ray_flags: RayFlag = RayFlag.NONE,
+        mask: int = 0xFF,
+        profile: Profile = DEFAULT_PROFILE,
+        **settings: Any,
+    ) -> RayList:
+        """Trace a file's rays (``read_rays``); ``ray_flags`` and ``mask`` are for files that say none."""
+        from rtviewer.session.ray_list import trace_list
+
+        rays = scene_rays(self.scene, ray_flags=ray_flags, mask=mask, **settings)
+        return trace_list(self, table, rays, profile=profile)
 
     def _camera_for(self, camera: Camera | None) -> Camera:
         """The camera given, or the scene's; raises RtviewerError when its numbers make no picture."""
@@ -329,41 +356,6 @@ def camera_named(scene: Scene, name: str | None) -> Camera:
             return camera
     there = ", ".join([*(repr(c.name or str(i)) for i, c in enumerate(scene.cameras)), "'fit'"])
     raise RtviewerError(f"no camera {name!r} in {scene.name}: there are {there}")
-
-
-def check_build_settings(settings: BuildSettings, profile: Profile = DEFAULT_PROFILE) -> list[Violation]:
-    """Every reason why these settings cannot be built: broken rules, then flags that no builder answers to yet."""
-    found = check_build_flags(
-        settings.blas_flags, AccelerationStructureType.BOTTOM_LEVEL, profile, field="BLAS Inputs.Flags"
-    ) + check_build_flags(settings.tlas_flags, AccelerationStructureType.TOP_LEVEL, profile, field="TLAS Inputs.Flags")
-    found = [v for v in found if v.rule != "BLD-1"]  # whether there is a source to update is not a setting
-    if found:
-        return found
-    for flag, reason in unavailable_build_flags(profile).items():
-        for name, word in (("BLAS", settings.blas_flags), ("TLAS", settings.tlas_flags)):
-            if word & flag:
-                field_name = f"{name} Inputs.Flags"
-                found.append(
-                    violation(flag.meaning.rule, f"{flag.name}: {reason}", field=field_name, value=f"{int(word):#x}")
-                )
-    return found
-
-
-def unavailable_build_flags(profile: Profile = DEFAULT_PROFILE) -> dict[BuildFlag, str]:
-    """Flags that cannot be set now, each with the reason: not in the profile (BF-1), or not built here."""
-    from rtviewer.build.plan import NOT_IN_A_PLAIN_BUILD, WITHOUT_EFFECT
-
-    reasons: dict[BuildFlag, str] = {}
-    for flag in BuildFlag:
-        if not int(flag):
-            continue
-        if not flag & profile.known_build_flags:
-            reasons[flag] = f"[BF-1] not available in {profile}"
-        elif flag in NOT_IN_A_PLAIN_BUILD:
-            reasons[flag] = NOT_IN_A_PLAIN_BUILD[flag]
-        elif flag in WITHOUT_EFFECT:
-            reasons[flag] = WITHOUT_EFFECT[flag]
-    return reasons
 
 
 def build_world(

@@ -10,6 +10,7 @@ from rtviewer.session.document import Document
 from rtviewer.session.image import ImageBuffer
 from rtviewer.session.jobs import Lane
 from rtviewer.session.opening import BlobDocument
+from rtviewer.session.ray_list import RayList
 from rtviewer.session.records import CopyRecord
 from rtviewer.shade.modes import Shaded
 
@@ -65,7 +66,8 @@ class CopyMade:
 
 @dataclass(frozen=True, eq=False)
 class ImageChanged:
-    """A pass of the newest image is done. Older images are never told after a newer one was asked for."""
+    """A pass of the newest image is done. An older one is told after a newer one was asked for only where nothing but
+    the camera differs, and never after it."""
 
     buffer: ImageBuffer
     fraction: float
@@ -85,6 +87,13 @@ class LogChanged:
     """The log of the picked ray; None when nothing is picked."""
 
     log: RayLog | None
+
+
+@dataclass(frozen=True, eq=False)
+class RaysChanged:
+    """The list of rays, traced anew; None when there is none."""
+
+    rays: RayList | None
 
 
 @dataclass(frozen=True)
@@ -116,6 +125,7 @@ Event: TypeAlias = (
     | ImageChanged
     | PictureChanged
     | LogChanged
+    | RaysChanged
     | JobProgressed
     | JobEnded
 )

@@ -1,4 +1,4 @@
-"""Sentences for a ray's log: what an event means with its numbers, and why an expected thing was not hit."""
+"""Sentences for a ray's log: what an event means, with the numbers that decided it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from rtviewer.dxr.flags import GeometryFlag, GeometryType, InstanceFlag
 from rtviewer.dxr.programs import program_name
 from rtviewer.dxr.rules import Opacity, effective_opacity
 from rtviewer.dxr.verdicts import VERDICTS, EventKind, Verdict
-from rtviewer.session.document import TOP_LEVEL
+from rtviewer.scene.primitives import invert_transforms, transform_directions, transform_points
 from rtviewer.session.hit_records import NO_ANY_HIT, record_of
 
 if TYPE_CHECKING:
+    from rtviewer.session.document import World
     from rtviewer.session.raylog import RayLog
-
-ACCEPTED = tuple(int(verdict) for verdict, meaning in VERDICTS.items() if meaning.family == "accepted")
 
 OF_HITS: dict[Verdict, str] = {
     Verdict.COMMITTED: "opaque: committed without any-hit, the ray now ends here",
@@ -38,7 +37,14 @@ EDGES = ("v2-v0", "v0-v1", "v1-v2")
 
 def number(value: float) -> str:
     """A float32 as its shortest text."""
-    return "infinity" if value == math.inf else str(np.float32(value))
+    if math.isinf(value):
+        return "infinity" if value > 0 else "-infinity"
+    return str(np.float32(value))
+
+
+def distance(first: float, second: float) -> str:
+    """How far two float32 are apart, in four digits."""
+    return f"{abs(float(first) - float(second)):.4g}"
 
 
 def is_procedural(log: RayLog, index: int) -> bool:
@@ -80,30 +86,56 @@ def sentence(log: RayLog, index: int, structure: int, box: int) -> str:
     event = log.events[index]
     kind = EventKind(int(event["kind"]))
     if kind in (EventKind.NODE_ENTERED, EventKind.NODE_SKIPPED):
-        return _node(log, index, box)
+        return node_sentence(log, index, box)
     if kind in (EventKind.INSTANCE_ENTERED, EventKind.INSTANCE_SKIPPED):
-        return f"instance {int(event['instance'])}: {_instance(log, index)}"
+        return f"instance {int(event['instance'])}: {instance_sentence(log, index)}"
     if kind is EventKind.REPEATED:
         again = "its intersection program runs" if is_procedural(log, index) else "any-hit may be called"
-        return f"{_primitive(log, index)}: {again} once more, by the switch that repeats calls"
+        return f"{primitive_name(log, index)}: {again} once more, by the switch that repeats calls"
     what = "report of" if kind is EventKind.REPORT else "candidate"
-    return f"{what} {_primitive(log, index)}: {_candidate(log, index)}"
+    return f"{what} {primitive_name(log, index)}: {candidate_sentence(log, index)}"
 
 
-def _node(log: RayLog, index: int, box: int) -> str:
+def node_sentence(log: RayLog, index: int, box: int) -> str:
+    """Why a node was or was not entered, with its slab interval and the ray's end."""
     event = log.events[index]
     verdict = Verdict(int(event["verdict"]))
     low, high, end = number(event["t"]), number(event["t_exit"]), number(event["t_current"])
     if verdict is Verdict.BOX_MISSED:
-        return f"node {box}: the ray does not meet its box after TMin {number(log.rays.t_min)}"
+        why = missed_slabs(float(event["t"]), float(event["t_exit"]), log.rays.t_min)
+        return f"node {box}: the ray does not meet its box after TMin {number(log.rays.t_min)}: {why}"
     if verdict is Verdict.BOX_BEYOND_CURRENT_END:
-        return f"node {box}: its box begins at t = {low}, beyond the current end {end}"
-    if box == 0 and int(event["node"]) < 0 and math.isnan(float(event["t"])):
-        return "root node entered"
-    return f"node {box} entered: the ray is in its box from t = {low} to {high}"
+        by = _by(event["t"], event["t_current"])
+        return f"node {box}: its box begins at t = {low}, beyond the current end {end}{by}, {end_cause(log, index)}"
+    if box == 0 and int(event["node"]) < 0:
+        return f"root node entered, whatever its box: the ray goes from t = {low} to {end}"
+    return f"node {box} entered: the ray is in its box from t = {low} to {high}, and ends at {end}"
 
 
-def _instance(log: RayLog, index: int) -> str:
+def missed_slabs(entry: float, leave: float, t_min: float) -> str:
+    """Why a slab interval is empty: ``entry`` is the last plane pair entered or TMin, ``leave`` the first one left."""
+    if not (math.isfinite(entry) and math.isfinite(leave)):
+        return "it runs beside one of the box's three pairs of planes"
+    if entry <= np.float32(t_min):
+        return f"it has left the box's planes at t = {number(leave)}"
+    return f"it leaves one pair of the box's planes at t = {number(leave)} and reaches another only at {number(entry)}"
+
+
+def end_cause(log: RayLog, index: int) -> str:
+    """Who set the ray's end that an event was judged against: the hit committed last before it, or TMax."""
+    before = log.playback.commits
+    place = int(np.searchsorted(before, index)) - 1
+    return f"set by the hit of {item_of(log, int(before[place]))}" if place >= 0 else "the ray's TMax"
+
+
+def item_of(log: RayLog, index: int) -> str:
+    """``instance 3, geometry 0, primitive 5`` of a candidate's event."""
+    event = log.events[index]
+    return f"instance {int(event['instance'])}, geometry {int(event['geometry'])}, primitive {int(event['primitive'])}"
+
+
+def instance_sentence(log: RayLog, index: int) -> str:
+    """Why an instance was or was not entered."""
     event = log.events[index]
     instance, verdict = int(event["instance"]), Verdict(int(event["verdict"]))
     desc = log.world.tlas.instance_descs[instance]
@@ -114,20 +146,42 @@ def _instance(log: RayLog, index: int) -> str:
     if verdict is Verdict.NONE:
         return f"entered, its rays go on in the object space of {name}"
     if verdict is Verdict.INACTIVE_INSTANCE:
-        return "it has no bottom-level structure (address 0), so it is inactive"
+        return inactive_instance(log.world, instance)
     if verdict is Verdict.MASK_EXCLUDED:
         return f"mask 0x{mask:02X} AND ray mask 0x{log.rays.mask & 0xFF:02X} is 0"
     if verdict is Verdict.SINGULAR_TRANSFORM:
-        return "its transform cannot be inverted, so there is no object-space ray"
+        determinant = float(np.linalg.det(desc["Transform"].reshape(3, 4)[:, :3].astype(np.float64)))
+        return f"its transform cannot be inverted (determinant {determinant:.4g}), so there is no object-space ray"
+    if verdict is Verdict.OBJECT_RAY_NOT_FINITE:
+        return _overflow(log, desc["Transform"].reshape(3, 4))
     if verdict is Verdict.TRIANGLES_SKIPPED:
-        return "the ray has SKIP_TRIANGLES and the instance holds triangles"
+        return f"the ray has SKIP_TRIANGLES and the instance holds triangles (those of {name})"
     if verdict is Verdict.PROCEDURALS_SKIPPED:
-        return "the ray has SKIP_PROCEDURAL_PRIMITIVES and the instance holds procedural primitives"
+        return f"the ray has SKIP_PROCEDURAL_PRIMITIVES and the instance holds procedural primitives (those of {name})"
     if verdict in (Verdict.CULLED_OPAQUE, Verdict.CULLED_NON_OPAQUE):
         return _opacity_cull(verdict, flags, "all its geometry")
     if verdict is Verdict.EMPTY_STRUCTURE:
-        return f"{name} holds nothing that can be hit"
+        header = log.world.blases[blas].header
+        inputs, active = int(header["input_count"]), int(header["active_count"])
+        return f"{name} holds nothing that can be hit: of its {inputs:,} primitives {active:,} are active"
     return VERDICTS[verdict].text
+
+
+def inactive_instance(world: World, instance: int) -> str:
+    """Why an instance without a structure is never hit (INST-2); also of those that no tree holds."""
+    address = int(world.tlas.instance_descs["AccelerationStructure"][instance])
+    return f"it has no bottom-level structure (address {address:#x}), so it is inactive"
+
+
+def _overflow(log: RayLog, transform: np.ndarray) -> str:  # type: ignore[type-arg]
+    """The object-space ray that is beyond float32 (INST-9)."""
+    matrix = invert_transforms(transform[None].astype(np.float32))[0][0]
+    with np.errstate(all="ignore"):
+        origin = transform_points(matrix, np.asarray([log.origin], np.float32))[0]
+        direction = transform_directions(matrix, np.asarray([log.direction], np.float32))[0]
+    parts = [f"{name} ({', '.join(number(v) for v in values)})" for name, values in
+             (("origin", origin), ("direction", direction)) if not np.isfinite(values).all()]  # fmt: skip
+    return f"the ray overflows float32 in its object space: {' and '.join(parts)}"
 
 
 def _opacity_cull(verdict: Verdict, instance: InstanceFlag, what: str, geometry: GeometryFlag | None = None) -> str:
@@ -143,13 +197,15 @@ def _opacity_cull(verdict: Verdict, instance: InstanceFlag, what: str, geometry:
     return f"{what} is {state}{why} and the ray has {flag}"
 
 
-def _primitive(log: RayLog, index: int) -> str:
+def primitive_name(log: RayLog, index: int) -> str:
+    """``triangle 5 of geometry 0``, or ``box`` of a procedural."""
     event = log.events[index]
     what = "box" if is_procedural(log, index) else "triangle"
     return f"{what} {int(event['primitive'])} of geometry {int(event['geometry'])}"
 
 
-def _candidate(log: RayLog, index: int) -> str:
+def candidate_sentence(log: RayLog, index: int) -> str:
+    """What became of a candidate or report, and by which numbers."""
     event = log.events[index]
     verdict = Verdict(int(event["verdict"]))
     procedural = is_procedural(log, index)
@@ -157,7 +213,7 @@ def _candidate(log: RayLog, index: int) -> str:
     if verdict is Verdict.NONE:
         return "its intersection program runs" if procedural else "tested"
     if verdict is Verdict.MISSED:
-        return "the ray does not meet it inside its interval" if procedural else _missed_triangle(log, index)
+        return _missed_box(log, index) if procedural else _missed_triangle(log, index)
     if verdict in (Verdict.CULLED_OPAQUE, Verdict.CULLED_NON_OPAQUE):
         instance = int(event["instance"])
         flags = int(log.world.tlas.instance_descs["InstanceContributionAndFlags"][instance]) >> 24
@@ -165,25 +221,66 @@ def _candidate(log: RayLog, index: int) -> str:
         geometry = GeometryFlag(int(blas.geometries["flags"][int(event["geometry"])]))
         return _opacity_cull(verdict, InstanceFlag(flags), "it", geometry)
     if verdict is Verdict.BACK_FACE_CULLED:
-        return f"seen from behind at t = {t} and the ray has CULL_BACK_FACING_TRIANGLES"
+        return f"seen from behind at t = {t}{_turned(log, index)} and the ray has CULL_BACK_FACING_TRIANGLES"
     if verdict is Verdict.FRONT_FACE_CULLED:
-        return f"seen from the front at t = {t} and the ray has CULL_FRONT_FACING_TRIANGLES"
+        return f"seen from the front at t = {t}{_turned(log, index)} and the ray has CULL_FRONT_FACING_TRIANGLES"
     if verdict is Verdict.AT_OR_BEFORE_T_MIN and math.isnan(float(event["t"])):
         return "t is NaN, which is never inside the interval"
     if verdict is Verdict.AT_OR_BEFORE_T_MIN:
-        return f"t = {t} is {'before' if procedural else 'at or before'} TMin {number(log.rays.t_min)}"
+        by = _by(event["t"], log.rays.t_min)
+        return f"t = {t} is {'before' if procedural else 'at or before'} TMin {number(log.rays.t_min)}{by}"
     if verdict is Verdict.AT_OR_BEYOND_CURRENT_END:
-        return f"t = {t} is {'beyond' if procedural else 'at or beyond'} the current end {end}"
+        by = _by(event["t"], event["t_current"])
+        side = "beyond" if procedural else "at or beyond"
+        return f"t = {t} is {side} the current end {end}{by}, {end_cause(log, index)}"
     if verdict is Verdict.TIE_LOST:
-        return f"t = {t} equals that of the committed hit, which goes first"
+        return f"t = {t} equals that of the committed hit, which goes first: {_winner(log, index, procedural)}"
     if verdict is Verdict.NOTHING_REPORTED:
-        return "its intersection program reported no hit"
+        entry, leave = number(event["t"]), number(event["t_exit"])
+        return f"the ray is in it from t = {entry} to {leave}; {_program(log, index, True)} reported no hit"
+    if verdict is Verdict.RETURNED_TO_CALLER:
+        return f"Proceed() returns it to the caller, at t = {t}"
+    if verdict is Verdict.HIT_GROUP_FAULT:
+        return VERDICTS[verdict].text
     if _acts_opaque(log, index):
         ends = ", and ACCEPT_FIRST_HIT_AND_END_SEARCH ends the search"
         return f"t = {t}, {NO_ANY_HIT}; committed" + (ends if verdict is Verdict.FIRST_HIT_ENDED_SEARCH else "")
+    return f"t = {t}, " + OF_HITS[verdict].format(program=_program(log, index, False))
+
+
+def _program(log: RayLog, index: int, is_intersection: bool) -> str:
+    """Name of the any-hit or intersection program that a candidate's record, or the ray, names."""
+    event = log.events[index]
     record = record_of(log.world, log.rays, int(event["instance"]), int(event["geometry"]))
-    program = record.any_hit if record is not None else program_name(log.rays.any_hit)
-    return f"t = {t}, " + OF_HITS[verdict].format(program=program)
+    if not is_intersection:
+        return record.any_hit if record is not None else program_name(log.rays.any_hit)
+    name = record.intersection if record is not None else program_name(log.rays.intersection)
+    return f"intersection program {name}" if name else "its record has no intersection shader, which"
+
+
+def _by(value: float, limit: float) -> str:
+    """How far a t is outside, where that is any distance."""
+    return f" (by {distance(value, limit)})" if math.isfinite(value) and value != np.float32(limit) else ""
+
+
+def _turned(log: RayLog, index: int) -> str:
+    """The instance's flag that took part in the decision which side is the front (FACE-2)."""
+    instance = int(log.events["instance"][index])
+    flags = InstanceFlag(int(log.world.tlas.instance_descs["InstanceContributionAndFlags"][instance]) >> 24)
+    turned = flags & InstanceFlag.TRIANGLE_FRONT_COUNTERCLOCKWISE
+    return f" (the instance has {InstanceFlag.TRIANGLE_FRONT_COUNTERCLOCKWISE.name})" if turned else ""
+
+
+def _winner(log: RayLog, index: int, procedural: bool) -> str:
+    """The committed hit that keeps its place at equal t (DET-5)."""
+    before = log.playback.commits
+    place = int(np.searchsorted(before, index)) - 1
+    if place < 0:
+        return "it came first"
+    held = int(before[place])
+    if is_procedural(log, held) != procedural:
+        return f"{item_of(log, held)} is procedural"
+    return f"{item_of(log, held)} has the {'smaller' if procedural else 'larger'} indices"
 
 
 def _acts_opaque(log: RayLog, index: int) -> bool:
@@ -201,6 +298,16 @@ def _acts_opaque(log: RayLog, index: int) -> bool:
     return record is not None and not record.any_hit and opacity is Opacity.NON_OPAQUE
 
 
+def _missed_box(log: RayLog, index: int) -> str:
+    """Where the ray's line is in a procedural box, against the ray's whole interval (PROC-1)."""
+    event = log.events[index]
+    entry, leave = float(event["t"]), float(event["t_exit"])
+    if not entry <= leave:
+        return f"the ray does not meet it inside its interval: {missed_slabs(entry, leave, -math.inf)}"
+    interval = f"{number(log.rays.t_min)} to {number(log.rays.t_max)}"
+    return f"the ray is in it from t = {number(entry)} to {number(leave)}, outside its interval {interval}"
+
+
 def _missed_triangle(log: RayLog, index: int) -> str:
     """Which edge the ray passes outside of, from the signs of the scaled edge values."""
     event = log.events[index]
@@ -213,70 +320,4 @@ def _missed_triangle(log: RayLog, index: int) -> str:
     on_edge = [edge for edge, value in zip(EDGES, values, strict=True) if value == 0]
     if on_edge:
         return f"exactly on edge {' and '.join(on_edge)}, which belongs to the triangle on its other side"
-    return "the ray's line misses it"
-
-
-def why_not(log: RayLog, instance: int, geometry: int = -1, primitive: int = -1) -> str:
-    """One sentence: what became of an instance, or of one of its primitives, that was expected to be hit."""
-    world, events = log.world, log.events
-    result = log.result
-    wants_primitive = primitive >= 0
-    named = f"instance {instance}" + (f", geometry {geometry}, primitive {primitive}" if wants_primitive else "")
-    is_primitive = (result.geometry_index, result.primitive_index) == (geometry, primitive)
-    if result.hit and result.instance_index == instance and (is_primitive or not wants_primitive):
-        return f"{named} is what the ray hit, at t = {number(result.t)}"
-    of_instance = events["instance"] == instance
-    skipped = np.flatnonzero(of_instance & (events["kind"] == EventKind.INSTANCE_SKIPPED))
-    if len(skipped):
-        return f"{named} was never entered: {_instance(log, int(skipped[0]))} [{rule_of(log, int(skipped[0]))}]"
-    if not np.any(of_instance & (events["kind"] == EventKind.INSTANCE_ENTERED)):
-        return f"{named} was never reached: {_lost_on_the_way(log, TOP_LEVEL, instance, -1, instance)}"
-    candidate = of_instance & np.isin(events["kind"], (EventKind.CANDIDATE, EventKind.REPORT))
-    if wants_primitive:
-        candidate &= (events["geometry"] == geometry) & (events["primitive"] == primitive)
-    found = np.flatnonzero(candidate)
-    if wants_primitive and not len(found):
-        blas = world.blas_of_instance(instance)
-        return f"{named} was never tested: {_lost_on_the_way(log, blas, geometry, primitive, instance)}"
-    if not len(found):
-        return f"{named} was entered, but the ray came to none of its primitives"
-    return f"{named}: {_fate(log, found, wants_primitive)}"
-
-
-def _fate(log: RayLog, found: np.ndarray, wants_primitive: bool) -> str:  # type: ignore[type-arg]
-    """What became of candidates: the last accepted one was replaced, else the verdict, or the most frequent ones."""
-    verdicts = log.events["verdict"][found]
-    accepted = found[np.isin(verdicts, ACCEPTED)]
-    if len(accepted):
-        t = number(log.events["t"][accepted[-1]])
-        return f"it was committed at t = {t}, then a nearer hit at t = {number(log.result.t)} replaced it [RAY-7]"
-    last = int(found[-1])
-    if wants_primitive or len(found) == 1:
-        return f"{_candidate(log, last)} [{rule_of(log, last)}]"
-    values, counts = np.unique(verdicts, return_counts=True)
-    ranked = sorted(zip(counts, values, strict=True), reverse=True)
-    return f"{len(found)} candidates were tested: " + ", ".join(
-        f"{count} {VERDICTS[Verdict(int(value))].text}" for count, value in ranked
-    )
-
-
-def _lost_on_the_way(log: RayLog, structure: int, first: int, second: int, instance: int) -> str:
-    """The node above an item at which the walk turned away, or that the walk ended before it."""
-    world, events = log.world, log.events
-    tree = world.tree(structure)
-    leaf = tree.box_of_item(first, second)
-    if leaf < 0 and structure == TOP_LEVEL:
-        return "it has no bottom-level structure that could be hit, so it is inactive and not in the tree [INST-2]"
-    if leaf < 0:
-        return "it is inactive or degenerate input and not in the tree [INA-1]"
-    here = (events["kind"] == EventKind.NODE_SKIPPED) & (events["level"] == (0 if structure == TOP_LEVEL else 1))
-    if structure != TOP_LEVEL:
-        here &= events["instance"] == instance
-    path = set(tree.path_to_root(leaf))
-    for index in np.flatnonzero(here):
-        box = tree.box_of(int(events["node"][index]), int(events["lane"][index]))
-        if box in path:
-            return f"{_node(log, int(index), box)} [{rule_of(log, int(index))}]"
-    if log.truncated:
-        return "the log ends before it"
-    return "the search ended before it"
+    return "it is degenerate: it has no area, so no ray hits it"

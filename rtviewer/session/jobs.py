@@ -15,7 +15,9 @@ from enum import StrEnum
 from typing import Any
 
 from rtviewer.errors import CancelledError
-from rtviewer.session.image import ImageBuffer, ImageRequest, OnPass, trace_passes
+from rtviewer.session.image import ImageBuffer, ImageRequest
+from rtviewer.session.image_tracing import OnPass, follow_plan
+from rtviewer.session.pace import Plan
 
 
 class Lane(StrEnum):
@@ -27,6 +29,7 @@ class Lane(StrEnum):
     SHADE = "shade"
     PICK = "pick"
     COPY = "copy"
+    RAYS = "rays"
     KERNELS = "kernels"
     PROGRAMS = "programs"
 
@@ -173,6 +176,7 @@ class JobRunner:
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or default_threads()
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="rtviewer-tile")
+        self._plan = Plan()
         self._lanes: dict[Lane, _LaneThread] = {}
         self._lock = threading.Lock()
         self._is_closed = False
@@ -194,15 +198,20 @@ class JobRunner:
     def trace(self, request: ImageRequest, on_pass: OnPass | None = None, callbacks: JobCallbacks | None = None) -> Job:
         """Trace an image, coarse first; it cancels the one before it. ``on_finished`` gets the complete ImageBuffer.
 
-        ``on_pass`` is not called any more once the job is cancelled.
+        Once the job is cancelled ``on_pass`` is called for the first pass at most, if that is soon done: pictures that
+        are asked for faster than they come are then still seen.
         """
+        is_first = True
 
         def hand_on(buffer: ImageBuffer, fraction: float, is_complete: bool) -> None:
-            if on_pass is not None and not job.is_cancelled():
+            nonlocal is_first
+            if on_pass is not None and (is_first or not job.is_cancelled()):
                 on_pass(buffer, fraction, is_complete)
+            is_first = False
 
         def work(running: Job) -> ImageBuffer:
-            return trace_passes(
+            return follow_plan(
+                self._plan,
                 request,
                 self._pool,
                 self.threads,

@@ -81,3 +81,27 @@ def _places(primitives: list[NDArray[np.int64]], count: int) -> str:
             parts.append(f"{word} {', '.join(str(n) for n in named)} of geometry {geometry}")
     more = f", and {count - MAX_NAMED:,} more" if count > MAX_NAMED else ""
     return "; ".join(parts) + more
+
+
+def why_left_out(inputs: BlasInputs | None, geometry: int, primitive: int) -> tuple[str, str]:
+    """Why no tree holds a primitive, with the coordinate that says so, and the rule.
+
+    ``inputs`` is None, or empty of that geometry, where the structure came without what it was built from.
+    """
+    unknown = "it is inactive or degenerate input, which no tree holds", "INA-6"
+    if inputs is None or geometry >= len(inputs.geometries):
+        return unknown
+    given = inputs.geometries[geometry]
+    if primitive >= given.primitive_count:
+        return unknown
+    if isinstance(given, AabbsGeometry):
+        is_nan = bool(np.isnan(given.aabbs[primitive, 0]))
+        return ("its MinX is NaN, so it is inactive", "INA-2") if is_nan else unknown
+    corners = triangle_corners(given)[primitive]
+    corner = np.flatnonzero(np.isnan(corners[:, 0]))
+    if len(corner):
+        return f"the x of its vertex {int(corner[0])} is NaN, so it is inactive", "INA-1"
+    if bool(degenerate_triangles(corners[None])[0]):
+        listed = ", ".join("(" + ", ".join(str(x) for x in row) + ")" for row in corners)
+        return f"it is degenerate, its vertices {listed} lie on one line", "DEG-7"
+    return unknown

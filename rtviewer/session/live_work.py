@@ -135,12 +135,13 @@ class LiveWork:
     def _on_state(self, old: State, new: State, changed: frozenset[str]) -> None:
         mode, mode_before = modes.MODES[new.image.mode], modes.MODES[old.image.mode]
         lacks = mode.needs_counters > self._requested_counters or mode.is_x_ray > self._requested_x_ray
-        if changed & {"rays", "camera", "image_size"} or ("image" in changed and lacks):
+        is_other_source = old.source.active != new.source.active
+        if changed & {"rays", "camera", "image_size"} or is_other_source or ("image" in changed and lacks):
             self._request_image()
         if "image" in changed:
             self._colour_image()
         log_differs = mode.is_x_ray != mode_before.is_x_ray and (new.pick or new.typed_ray)
-        if changed & {"rays", "pick", "typed_ray"} or ("camera" in changed and new.pick) or log_differs:
+        if changed & {"rays", "pick", "typed_ray"} or (changed & {"camera", "source"} and new.pick) or log_differs:
             self._request_log()
 
     def _request_image(self) -> None:
@@ -156,12 +157,12 @@ class LiveWork:
         mode = modes.MODES[state.image.mode]
         request = ImageRequest(
             world, state.camera, *state.image_size, state.rays, mode.needs_counters, generation, state.profile,
-            mode.is_x_ray,
+            mode.is_x_ray, state.source.active,
         )  # fmt: skip
         self._requested_counters, self._requested_x_ray = request.counters, request.x_ray
 
         def show(buffer: ImageBuffer, fraction: float, is_complete: bool) -> None:
-            if generation == self._image_generation and self.world is world:
+            if self.world is world and (generation == self._image_generation or self._is_worth_showing(buffer)):
                 self._image = buffer
                 self._tell(ImageChanged(buffer, fraction, is_complete))
                 self._colour_image()
@@ -171,6 +172,16 @@ class LiveWork:
 
         self._tell(JobProgressed(Lane.IMAGE, 0.0, "tracing"))
         return self.jobs.trace(request, on_pass, self._callbacks(Lane.IMAGE, lambda _: None))
+
+    def _is_worth_showing(self, buffer: ImageBuffer) -> bool:
+        """Whether an overtaken picture differs from what is asked for by its camera only, and is the newest so far."""
+        request, state, shown = buffer.request, self.state, self._image
+        return (
+            (request.width, request.height) == state.image_size
+            and (request.rays, request.source, request.profile) == (state.rays, state.source.active, state.profile)
+            and (request.counters, request.x_ray) == (self._requested_counters, self._requested_x_ray)
+            and (shown is None or shown.generation < request.generation)
+        )
 
     def _colour_image(self) -> None:
         """Colour the newest image off this thread and tell the picture."""
@@ -208,10 +219,19 @@ class LiveWork:
 
         def work(_: Job) -> RayLog:
             if ray is not None:
-                return walk_ray(world, ray.origin, ray.direction, state.rays, profile=state.profile, x_ray=x_ray)
-            assert pick is not None
-            size, pixel = (pick.width, pick.height), (pick.x, pick.y)
-            return walk_pixel(world, state.camera, size, pixel, state.rays, profile=state.profile, x_ray=x_ray)
+                log = walk_ray(
+                    world, ray.origin, ray.direction, ray.settings(state.rays), profile=state.profile, x_ray=x_ray,
+                    source=ray.source, list_index=ray.list_index,
+                )  # fmt: skip
+            else:
+                assert pick is not None
+                size, pixel, source = (pick.width, pick.height), (pick.x, pick.y), state.source
+                log = walk_pixel(
+                    world, state.camera, size, pixel, state.rays, source.active, camera_ray=source.logs_camera_ray,
+                    profile=state.profile, x_ray=x_ray,
+                )  # fmt: skip
+            log.playback.prepare()
+            return log
 
         def show(log: RayLog) -> None:
             if generation == self._log_generation and self.world is world:
@@ -257,7 +277,11 @@ class LiveWork:
     def _tell_log(self, log: RayLog | None) -> None:
         if log is None and self._log is None:
             return
-        self._log = log
+        if log is not None and log.is_same_walk(self._log):
+            self._log = log  # a pixel's ray that now stands in the world: the position in it holds
+        else:
+            self._log = log
+            self.store.replace(log_position=-1)
         self._tell(LogChanged(log))
 
     def _tell(self, event: Event) -> None:

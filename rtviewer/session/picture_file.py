@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rtviewer.dxr.counters import X_RAY_COUNTERS, Counter
 from rtviewer.dxr.flags import format_flags
+from rtviewer.scene.ray_sources import spec_of
 from rtviewer.session.image import ImageBuffer, shade_image
 from rtviewer.session.state import ImageSettings
 from rtviewer.shade.modes import MODES
@@ -65,15 +66,22 @@ def save_picture(path: Path, buffer: ImageBuffer, settings: ImageSettings, *, le
 def _caption(buffer: ImageBuffer) -> str:
     """What was traced, from the picture's echo."""
     rays = buffer.rays
-    return f"{buffer.world.scene.name}, ray flags {format_flags(rays.ray_flags)}, mask 0x{rays.mask & 0xFF:02X}"
+    whose = f", {spec_of(buffer.request.source).label.lower()} rays" if buffer.request.has_receivers else ""
+    return f"{buffer.world.scene.name}{whose}, ray flags {format_flags(rays.ray_flags)}, mask 0x{rays.mask & 0xFF:02X}"
 
 
 def hit_arrays(buffer: ImageBuffer) -> dict[str, NDArray[Any]]:
     """Arrays of every pixel by name: hits (height, width) as in ``trace.request.Hits``, barycentrics (height, width,
-    2), one int32 (height, width) per counter and, where the picture has an x-ray, per x-ray counter."""
+    2), one int32 (height, width) per counter and, where the picture has an x-ray, per x-ray counter.
+
+    Of another source than the camera also where its rays are: see ``shade.picture.Receivers``.
+    """
     names = ("hit", "t", "instance_index", "instance_id", "geometry_index", "primitive_index", "hit_kind")
     arrays: dict[str, NDArray[Any]] = {name: getattr(buffer, name) for name in names}
     arrays["barycentrics"] = buffer.attributes
+    if buffer.receivers is not None:
+        for name in ("has_ray", "origin", "direction", "t_end", "open_fraction"):
+            arrays[name] = getattr(buffer.receivers, name)
     if buffer.counters is not None:
         arrays |= {counter.key: buffer.counter(counter) for counter in Counter}
     if buffer.x_ray is not None:

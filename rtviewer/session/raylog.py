@@ -7,8 +7,9 @@ of a million events costs what is looked at.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,15 @@ from rtviewer.dxr.rules import check_ray_flags, check_ray_interval, require
 from rtviewer.dxr.verdicts import VERDICTS, Counter, EventKind, Verdict
 from rtviewer.errors import InvalidInputError, Violation, violation
 from rtviewer.scene.camera import Camera
+from rtviewer.scene.ray_sources import ImageSource, SourceKind, spec_of
 from rtviewer.session import explain
 from rtviewer.session.document import TOP_LEVEL, World
+from rtviewer.session.expected import Explanation, explain_expected
 from rtviewer.session.hit_records import HitRecord, record_index, record_of
-from rtviewer.session.image import pixel_ray, trace_settings
-from rtviewer.session.state import RaySettings
+from rtviewer.session.playback import Playback
+from rtviewer.session.primary_rays import trace_settings
+from rtviewer.session.source_rays import ray_of_pixel
+from rtviewer.session.state import Expected, RaySettings
 from rtviewer.trace.request import Hits, RayBatch, Walk
 
 Vector = tuple[float, float, float]
@@ -78,7 +83,11 @@ class LogRow:
             "geometry": self.geometry,
             "primitive": self.primitive,
             "t": finite(self.t),
+            "t_exit": finite(self.t_exit),
             "t_current": finite(self.t_current),
+            "edges": None if math.isnan(self.edges[0]) or not self.is_candidate else [finite(v) for v in self.edges],
+            "hit_kind": self.hit_kind,
+            "stack_size": self.stack_size,
             "verdict": self.verdict.name.lower(),
             "rule": self.rule,
             "text": self.text,
@@ -146,6 +155,10 @@ class RayLog:
     x_ray: bool = False
     x_ray_counters: dict[Counter, int] = field(default_factory=dict)
     profile: Profile = DEFAULT_PROFILE
+    source: SourceKind = SourceKind.TYPED
+    """Whose ray it is; ``rays`` are the settings that source's rays have."""
+    list_index: int = -1
+    """Which ray of the list of rays it is, -1 for none."""
 
     def __len__(self) -> int:
         return len(self.events)
@@ -193,17 +206,48 @@ class RayLog:
 
     def why_not(self, instance: int, geometry: int = -1, primitive: int = -1) -> str:
         """One sentence: what became of an instance or primitive that the user expected to be hit."""
-        if self.x_ray:  # an x-ray replaces no hit by a nearer one: the ray itself tells
-            own = walk_ray(self.world, self.origin, self.direction, self.rays, profile=self.profile)
-            return own.why_not(instance, geometry, primitive)
-        return explain.why_not(self, instance, geometry, primitive)
+        return self.explain_expected(instance, geometry, primitive).sentence
+
+    def explain_expected(self, instance: int, geometry: int = -1, primitive: int = -1) -> Explanation:
+        """What became of an instance, geometry or primitive (-1: any), with the events that show it.
+
+        Raises RtviewerError when the world has no such thing.
+        """
+        return explain_expected(self, Expected(instance, geometry, primitive))
+
+    @cached_property
+    def playback(self) -> Playback:
+        """Stepping through this log."""
+        return Playback(self)
+
+    def is_same_walk(self, other: RayLog | None) -> bool:
+        """Whether the other log is of the same ray in the same world, so that its events are these."""
+        return (
+            other is not None
+            and self.world is other.world
+            and (self.origin, self.direction, self.rays) == (other.origin, other.direction, other.rays)
+            and (self.x_ray, self.profile) == (other.x_ray, other.profile)
+            and len(self) == len(other)
+        )
+
+    def result_text(self) -> str:
+        """What the ray ended with, and the record it selects with the formula filled in, on two lines."""
+        result = self.result
+        if not result.hit:
+            return f"Miss\n{result.formula}"
+        return (
+            f"Hit at t = {result.t:.6g}: instance {result.instance_index} (ID {result.instance_id}), "
+            f"geometry {result.geometry_index}, primitive {result.primitive_index}, {hit_kind_text(result.hit_kind)}\n"
+            f"{result.formula}"
+        )
 
     def x_ray_count(self, counter: XRayCounter) -> int:
         """One x-ray counter. KeyError where ``x_ray_counters`` is empty."""
         return sum(self.x_ray_counters[column] for column in counter.columns)
 
-    def to_json(self) -> dict[str, Any]:
-        """As ``rtviewer ray --json`` prints it. Infinite and undefined numbers are null.
+    def to_json(self, rows: Iterable[LogRow] | None = None) -> dict[str, Any]:
+        """As ``rtviewer ray --json`` prints it, with all events or those given. Infinite and undefined numbers are
+        null.
 
         An x-ray's log has ``x_ray`` in ``ray``, and the x-ray counters among the others.
         """
@@ -216,11 +260,12 @@ class RayLog:
             "mask": self.rays.mask,
             "pixel": list(self.pixel) if self.pixel else None,
             "size": list(self.size) if self.size else None,
+            "source": str(self.source),
             "warnings": list(self.warnings),
         }
         answer: dict[str, Any] = {
             "ray": ray,
-            "events": [row.to_json() for row in self],
+            "events": [row.to_json() for row in (self if rows is None else rows)],
             "truncated": self.truncated,
             "result": self.result.to_json(),
             "counters": {counter.key: count for counter, count in self.counters.items()},
@@ -260,10 +305,13 @@ def walk_ray(
     profile: Profile = DEFAULT_PROFILE,
     limit: int = MAX_EVENTS,
     x_ray: bool = False,
+    source: SourceKind = SourceKind.TYPED,
+    list_index: int = -1,
 ) -> RayLog:
-    """The log of a typed ray. Raises InvalidInputError when ray, flags or interval break a rule."""
+    """The log of a ray given by its numbers. Raises InvalidInputError when ray, flags or interval break a rule."""
     require(check_ray_values(origin, direction), "ray")
-    return _log(world, RayBatch.make(origin, direction, rays.t_min, rays.t_max), rays, profile, limit, x_ray)
+    batch = RayBatch.make(origin, direction, rays.t_min, rays.t_max)
+    return _log(world, batch, rays, profile, limit, x_ray, source=source, list_index=list_index)
 
 
 def walk_pixel(
@@ -272,14 +320,23 @@ def walk_pixel(
     size: tuple[int, int],
     pixel: tuple[int, int],
     rays: RaySettings,
+    source: ImageSource | None = None,
     *,
+    camera_ray: bool = False,
     profile: Profile = DEFAULT_PROFILE,
     limit: int = MAX_EVENTS,
     x_ray: bool = False,
 ) -> RayLog:
-    """The log of the ray through a pixel of the image of ``size`` (width, height)."""
-    batch = pixel_ray(camera, *size, *pixel, rays)
-    return _log(world, batch, rays, profile, limit, x_ray, camera=camera, size=size, pixel=pixel)
+    """The log of a pixel's ray in the image of ``size`` (width, height), by ``source`` (None: the camera's).
+
+    See ``source_rays.ray_of_pixel``; its note is the first of ``warnings``.
+    """
+    ray = ray_of_pixel(world, camera, size, pixel, rays, source, camera_ray=camera_ray, profile=profile)
+    log = _log(
+        world, ray.batch, ray.settings, profile, limit, x_ray, camera=camera, size=size, pixel=pixel,
+        source=spec_of(ray.source).kind,
+    )  # fmt: skip
+    return replace(log, warnings=(ray.note, *log.warnings)) if ray.note else log
 
 
 def _log(

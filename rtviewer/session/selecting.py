@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rtviewer.dxr.flags import RayFlag
 from rtviewer.scene.camera import Camera
 from rtviewer.session.document import TOP_LEVEL, World
-from rtviewer.session.image import pixel_ray, trace_settings
+from rtviewer.session.primary_rays import pixel_ray, trace_settings
 from rtviewer.session.state import RaySettings, Selection
 
 

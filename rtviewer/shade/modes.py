@@ -22,6 +22,7 @@ from rtviewer.shade.histogram import Histogram, histogram
 from rtviewer.shade.legend import Legend, scale_legend
 from rtviewer.shade.palettes import index_colours
 from rtviewer.shade.picture import Picture
+from rtviewer.shade.source_colours import source_colours, source_legend
 
 Colour = tuple[int, int, int]
 
@@ -117,8 +118,11 @@ def shade(
     spread = None
     if mode.values is not None:
         values = mode.values(picture)
-        spread = histogram(values[~picture.invalid], whole=mode.whole)
-        low, high = value_range(values[~picture.invalid], range_kind, low, high)
+        if picture.receivers is not None:
+            values = np.where(picture.receivers.has_ray, values, np.nan)
+        counted = values[~picture.invalid]
+        spread = histogram(counted, whole=mode.whole)
+        low, high = value_range(counted, range_kind, low, high)
         rgba = heatmap(values, palette_name, low, high)
         legend = scale_legend(mode.label, mode.unit, palette_name, low, high, whole=mode.whole)
     else:
@@ -126,6 +130,8 @@ def shade(
         low, high = 0.0, 1.0
         entries, note = _index_entries(picture, mode) if mode.index else (mode.entries, mode.note)
         legend = Legend(mode.label, mode.unit, entries=entries, note=note)
+        if mode.colours is _shaded and picture.receivers is not None:
+            legend = source_legend(picture.receivers.source)
     rgba[picture.invalid] = (*INVALID, 255)
     return Shaded(_repeated(rgba, picture), mode, legend, low, high, spread)
 
@@ -150,6 +156,8 @@ def _colour(picture: Picture, mode: Mode) -> NDArray[np.uint8]:
     rgba[..., :3] = mode.colours(picture)
     if not mode.shows_misses:
         rgba[~picture.hit] = NO_VALUE
+    elif picture.receivers is not None:
+        rgba[~picture.receivers.has_ray] = NO_VALUE
     return rgba
 
 
@@ -160,7 +168,9 @@ def _repeated(rgba: NDArray[np.uint8], picture: Picture) -> NDArray[np.uint8]:
 
 
 def _shaded(picture: Picture) -> NDArray[np.uint8]:
-    """The picture's closest-hit and miss shadings."""
+    """The picture's closest-hit and miss shadings; of another source than the camera what its rays found."""
+    if picture.receivers is not None:
+        return source_colours(picture, picture.receivers)
     return shadings.run(picture, picture.closest_hit, picture.miss)
 
 
@@ -213,6 +223,12 @@ def _opacity(picture: Picture) -> NDArray[np.uint8]:
         table[i] = OPAQUE if opacity is Opacity.OPAQUE else NON_OPAQUE
     colours[hit] = table[row]
     return colours
+
+
+def _open_fraction(picture: Picture) -> NDArray[np.floating[Any]]:
+    if picture.receivers is not None:
+        return picture.receivers.open_fraction
+    return np.where(picture.hit, np.float32(0), np.float32(1))
 
 
 def _hit_t(picture: Picture) -> NDArray[np.floating[Any]]:
@@ -290,6 +306,11 @@ _ROWS: tuple[Mode, ...] = (
     Mode(
         "miss", "Hit or miss", "Whether the ray committed a hit; where not, the miss shader runs (HG-2)", "attribute",
         colours=_miss, shows_misses=True, entries=(("hit", HIT), ("miss", MISS), ("invalid ray (RAY-4)", INVALID)),
+    ),
+    Mode(
+        "open_fraction", "Open fraction",
+        "Of the pixel's rays those that met nothing: lit by the light, or open to the surroundings", "attribute",
+        "of the pixel's rays", values=_open_fraction,
     ),
     _heat(
         "nodes_visited", "Nodes visited",

@@ -56,25 +56,26 @@ def world_normals(
     the primitive has no area.
     """
     program = np.broadcast_to(np.asarray(intersection, np.int32), places.instance.shape)
-    world_to_object, row = _inverse_linear(places.instance, transforms)
+    world_to_object, row = inverse_linear(places.instance, transforms)
     normals = np.empty((len(places.instance), 3), np.float64)
     blas = blas_of_instance[places.instance]
-    for (blas_index, geometry_index), rows in _groups(blas, places.geometry):
+    for (blas_index, geometry_index), rows in geometry_groups(blas, places.geometry):
         geometry = scene.blases[blas_index].geometries[geometry_index]
         if isinstance(geometry, TrianglesGeometry):
-            normals[rows] = _triangle_normals(geometry, places.primitive[rows])
+            normals[rows] = _triangle_normals(triangle_corners(geometry, places.primitive[rows]))
         else:
             part, matrices = places.part(rows), world_to_object[row[rows]]
             normals[rows] = _procedural_normals(geometry, part, matrices, transforms, program[rows])
     # Columns of the inverse are rows of its transpose: n_world = n_object * W2O.
     with np.errstate(invalid="ignore", divide="ignore"):
-        world = np.einsum("ni,nij->nj", normals, world_to_object[row])
-        world /= np.sqrt(np.einsum("ni,ni->n", world, world))[:, None]
+        world = times_transposed(world_to_object[row], normals)
+        x, y, z = world.T
+        world /= np.sqrt(x * x + y * y + z * z)[:, None]
     unit: NDArray[np.float32] = world.astype(np.float32)
     return unit
 
 
-def _inverse_linear(
+def inverse_linear(
     instances: NDArray[np.int32], transforms: NDArray[np.float32]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Inverses (k, 3, 3) of the instances that occur, and for every hit which of them is its own."""
@@ -82,8 +83,12 @@ def _inverse_linear(
     return np.linalg.inv(transforms[unique, :, :3].astype(np.float64)), row
 
 
-def _groups(blas: NDArray[np.int32], geometry: NDArray[np.int32]) -> list[tuple[tuple[int, int], NDArray[np.int64]]]:
+def geometry_groups(
+    blas: NDArray[np.int32], geometry: NDArray[np.int32]
+) -> list[tuple[tuple[int, int], NDArray[np.int64]]]:
     """Rows of every (bottom level, geometry) that occurs."""
+    if not len(blas):
+        return []
     key = blas.astype(np.int64) << 32 | geometry
     order = np.argsort(key, kind="stable")
     starts = np.flatnonzero(np.diff(key[order], prepend=-1))
@@ -91,15 +96,31 @@ def _groups(blas: NDArray[np.int32], geometry: NDArray[np.int32]) -> list[tuple[
     return [((int(key[r[0]] >> 32), int(key[r[0]] & 0xFFFFFFFF)), r) for r in rows]
 
 
-def _triangle_normals(geometry: TrianglesGeometry, primitive: NDArray[np.int32]) -> NDArray[np.float64]:
-    """Object-space normals of some triangles, after the geometry transform (which may flip the winding, FACE-3)."""
+def times(matrices: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n, 3): each (3, 3) matrix times its vector, term by term. A sum of numpy's own may round a row otherwise when it
+    stands alone, and a pixel's ray must not depend on what is traced beside it."""
+    x, y, z = vectors[:, 0, None], vectors[:, 1, None], vectors[:, 2, None]
+    return matrices[:, :, 0] * x + matrices[:, :, 1] * y + matrices[:, :, 2] * z
+
+
+def times_transposed(matrices: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n, 3): each transposed (3, 3) matrix times its vector, as :func:`times`."""
+    return times(matrices.transpose(0, 2, 1), vectors)
+
+
+def triangle_corners(geometry: TrianglesGeometry, primitive: NDArray[np.int32]) -> NDArray[np.float64]:
+    """(n, 3, 3) object-space corners of some triangles after the geometry transform, as the structure holds them."""
     index = primitive.astype(np.int64)
     corner = index[:, None] * 3 + np.arange(3) if geometry.indices is None else geometry.indices[index]
     points = geometry.vertices[corner]
     if geometry.transform is not None:  # rounded as in the structure, so that a decoded structure has the same normals
         points = transform_points(geometry.transform, points.reshape(-1, 3)).reshape(-1, 3, 3)
-    points = points.astype(np.float64)
-    normals: NDArray[np.float64] = np.cross(points[:, 1] - points[:, 0], points[:, 2] - points[:, 0])
+    return points.astype(np.float64)
+
+
+def _triangle_normals(corners: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Object-space normals by the winding, which a geometry transform may have flipped (FACE-3)."""
+    normals: NDArray[np.float64] = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     return normals
 
 
@@ -137,7 +158,7 @@ def _procedural_normals(
     """Object-space normals of what the built-in intersection programs report, hit by hit."""
     # No surface: n * W2O shall be -direction, so n = -(O2W transposed) * direction.
     linear = transforms[places.instance, :, :3].astype(np.float64)
-    normals: NDArray[np.float64] = -np.einsum("nji,nj->ni", linear, places.direction.astype(np.float64))
+    normals = -times_transposed(linear, places.direction.astype(np.float64))
     for made_by, shape in ((SPHERES, _sphere_normals), (BOXES, _box_normals), (RINGS, _ring_normals)):
         rows = np.flatnonzero(np.isin(program, made_by))
         if len(rows):
@@ -153,7 +174,7 @@ def _sphere_normals(
 ) -> NDArray[np.float64]:
     world_point = places.origin + places.t[:, None].astype(np.float64) * places.direction
     translation = transforms[places.instance, :, 3].astype(np.float64)
-    point = np.einsum("nij,nj->ni", world_to_object, world_point - translation)
+    point = times(world_to_object, world_point - translation)
     boxes = geometry.aabbs[places.primitive].astype(np.float64)
     offset: NDArray[np.float64] = point - 0.5 * (boxes[:, :3] + boxes[:, 3:])
     return offset
@@ -166,7 +187,7 @@ def _box_normals(
     _transforms: NDArray[np.float32],
 ) -> NDArray[np.float64]:
     """The axis that the hit kind names, against the ray where it enters."""
-    direction = np.einsum("nij,nj->ni", world_to_object, places.direction.astype(np.float64))
+    direction = times(world_to_object, places.direction.astype(np.float64))
     is_exit = places.hit_kind >= BOX_EXIT_KIND
     axis = np.clip(places.hit_kind - np.where(is_exit, BOX_EXIT_KIND, BOX_ENTRY_KIND), 0, 2)
     row = np.arange(len(axis))
@@ -194,6 +215,7 @@ def _ring_normals(
     circle = outer - np.minimum(0.5 * side[row, axis], 0.25 * outer)
     flat = offset.copy()
     flat[row, axis] = 0.0
+    x, y, z = flat.T
     with np.errstate(invalid="ignore", divide="ignore"):
-        flat *= (circle / np.sqrt(np.einsum("ni,ni->n", flat, flat)))[:, None]
+        flat *= (circle / np.sqrt(x * x + y * y + z * z))[:, None]
     return offset - flat

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from rtviewer.dxr.flags import InstanceFlag, RayFlag
 from rtviewer.dxr.programs import IntersectionChoice
 from rtviewer.dxr.rules import runs_closest_hit
 from rtviewer.scene.camera import Camera
+from rtviewer.scene.ray_sources import ImageSource
 from rtviewer.scene.scene import Scene
 from rtviewer.shade.normals import HitPlaces, hit_programs, world_normals
 
@@ -22,6 +24,42 @@ def first_surfaces(blases: Sequence[Structure]) -> NDArray[np.int64]:
     """(blases + 1,) int64: number of the first geometry of each bottom level, counted over all; then how many."""
     counts = [0, *(len(structure.geometries) for structure in blases)]
     return np.cumsum(counts, dtype=np.int64)
+
+
+RECEIVER_FIELDS: tuple[tuple[str, Any, Any, tuple[int, ...]], ...] = (
+    ("has_ray", np.bool_, False, ()),
+    ("origin", np.float32, 0, (3,)),
+    ("direction", np.float32, 0, (3,)),
+    ("t_end", np.float32, np.inf, ()),
+    ("normal", np.float32, 0, (3,)),
+    ("surface_index", np.int64, -1, ()),
+    ("open_fraction", np.float32, np.nan, ()),
+)
+"""Fields of Receivers: name, dtype, value where the camera sees nothing, axes after the pixel's."""
+
+
+@dataclass(frozen=True, eq=False)
+class Receivers:
+    """Where the rays of a picture start that are not the camera's own; arrays (rows, columns).
+
+    ``has_ray``: the camera ray hit something, so there is a ray. ``origin`` and ``direction`` (rows, columns, 3)
+    float32 of that ray, ``t_end`` its TMax. ``normal`` (rows, columns, 3), ``surface_index``: of what the camera sees,
+    the normal on the camera's side. ``open_fraction``: of all the pixel's rays those that met nothing, NaN without
+    rays.
+    """
+
+    source: ImageSource
+    has_ray: NDArray[np.bool_]
+    origin: NDArray[np.float32]
+    direction: NDArray[np.float32]
+    t_end: NDArray[np.float32]
+    normal: NDArray[np.float32]
+    surface_index: NDArray[np.int64]
+    open_fraction: NDArray[np.float32]
+
+    def part(self, window: tuple[slice, ...]) -> Receivers:
+        """Some rows and columns (views)."""
+        return Receivers(self.source, **{name: getattr(self, name)[window] for name, _, _, _ in RECEIVER_FIELDS})
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +93,8 @@ class Picture:
     invalid: NDArray[np.bool_]
     counters: NDArray[np.int32] | None
     x_ray: NDArray[np.int32] | None = None
+    receivers: Receivers | None = None
+    """Where the rays start, None for the camera's own."""
     closest_hit: str = "lambert"
     """Names of the shadings (``shadings``) that stand for the closest-hit and the miss shader."""
     miss: str = "sky"
@@ -73,6 +113,8 @@ class Picture:
     @cached_property
     def rays(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Origins and directions, each (rows, columns, 3) float32; for shading, so not rounded as the traced rays."""
+        if self.receivers is not None:
+            return self.receivers.origin, self.receivers.direction
         rows, columns = self.hit.shape
         right, up, forward = self.camera.basis().astype(np.float32)
         x = (2.0 * (np.arange(columns) * self.step + 0.5) / self.width - 1.0) * (self.width / self.height)
@@ -107,17 +149,21 @@ class Picture:
     def normals(self) -> NDArray[np.float32]:
         """(rows, columns, 3) float32: unit geometric normals in world space, on the front's side; NaN where missed."""
         normals = np.full((*self.hit.shape, 3), np.nan, np.float32)
-        if not self.hit.any():
+        hit = np.flatnonzero(self.hit)
+        if not len(hit):
             return normals
         origin, direction = self.rays
-        hit = self.hit
+        instance, geometry, primitive, kind = (
+            array.reshape(-1)[hit]
+            for array in (self.instance_index, self.geometry_index, self.primitive_index, self.hit_kind)
+        )
         places = HitPlaces(
-            self.instance_index[hit], self.geometry_index[hit], self.primitive_index[hit], self.hit_kind[hit],
-            origin[hit], direction[hit], self.t[hit],
+            instance, geometry, primitive, kind, origin.reshape(-1, 3)[hit], direction.reshape(-1, 3)[hit],
+            self.t.reshape(-1)[hit],
         )  # fmt: skip
         transforms = self.tlas.instance_descs["Transform"]
-        programs = hit_programs(self.scene.hit_groups, self.hit_group_index[hit], self.intersection)
-        normals[hit] = world_normals(places, self.scene, self.blas_of_instance, transforms, programs)
+        programs = hit_programs(self.scene.hit_groups, self.hit_group_index.reshape(-1)[hit], self.intersection)
+        normals.reshape(-1, 3)[hit] = world_normals(places, self.scene, self.blas_of_instance, transforms, programs)
         return normals
 
     @cached_property

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtviewer.errors import RtviewerError
-from rtviewer.shade.palettes import encode_srgb, surface_colours
+from rtviewer.shade.palettes import SURFACE_COLOURS, encode_srgb, surface_colours
 from rtviewer.shade.picture import Picture
 
 Shader = Callable[[Picture, NDArray[np.bool_]], NDArray[np.uint8]]
@@ -23,6 +24,8 @@ PAYLOAD = (12, 12, 14)
 """What a pixel is before a shading writes it."""
 SKY_LOW = np.array([0.62, 0.66, 0.72], np.float32)
 SKY_HIGH = np.array([0.16, 0.26, 0.44], np.float32)
+SKY_STEPS = 2048
+LIGHT_STEPS = 2048
 AMBIENT = 0.12
 
 
@@ -35,14 +38,25 @@ class Shading:
 
 def _facing(picture: Picture, pixels: NDArray[np.bool_]) -> NDArray[np.float32]:
     _, direction = picture.rays
-    cosine = np.einsum("ni,ni->n", picture.normals[pixels], direction[pixels])
-    absolute: NDArray[np.float32] = np.nan_to_num(np.abs(cosine)).astype(np.float32)
+    here = np.flatnonzero(pixels)
+    cosine = np.einsum("ni,ni->n", picture.normals.reshape(-1, 3)[here], direction.reshape(-1, 3)[here])
+    absolute: NDArray[np.float32] = np.nan_to_num(np.abs(cosine, out=cosine), copy=False).astype(np.float32, copy=False)
     return absolute
 
 
 def _lambert(picture: Picture, pixels: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    light = (AMBIENT + (1 - AMBIENT) * _facing(picture, pixels))[:, None].astype(np.float32)
-    return encode_srgb(surface_colours(picture.surface_index[pixels]) * light)
+    """One look-up per pixel: the light in steps finer than eight bits can show, a row of the table for each tint."""
+    light = (_facing(picture, pixels) * np.float32(LIGHT_STEPS - 1) + np.float32(0.5)).astype(np.int32)
+    surface = picture.surface_index[pixels] % SURFACE_COLOURS
+    return _lambert_table()[np.minimum(light, LIGHT_STEPS - 1) + LIGHT_STEPS * surface]
+
+
+@cache
+def _lambert_table() -> NDArray[np.uint8]:
+    """(SURFACE_COLOURS * LIGHT_STEPS, 3) uint8."""
+    light = AMBIENT + (1 - AMBIENT) * np.linspace(0, 1, LIGHT_STEPS, dtype=np.float32)[:, None]
+    tints = surface_colours(np.arange(SURFACE_COLOURS))[:, None]
+    return encode_srgb(tints * light).reshape(-1, 3)
 
 
 def _flat(picture: Picture, pixels: NDArray[np.bool_]) -> NDArray[np.uint8]:
@@ -64,8 +78,16 @@ def _distance(picture: Picture, pixels: NDArray[np.bool_]) -> NDArray[np.uint8]:
 
 def _sky(picture: Picture, pixels: NDArray[np.bool_]) -> NDArray[np.uint8]:
     _, direction = picture.rays
-    upward = direction[pixels] @ picture.camera.basis()[1].astype(np.float32)
-    share = np.clip(0.5 + 0.9 * upward, 0, 1)[:, None]
+    upward = (direction @ picture.camera.basis()[1].astype(np.float32))[pixels]
+    steps = (np.clip(0.5 + 0.9 * upward, 0, 1) * np.float32(SKY_STEPS - 1) + np.float32(0.5)).astype(np.int32)
+    colours: NDArray[np.uint8] = _sky_table()[steps]
+    return colours
+
+
+@cache
+def _sky_table() -> NDArray[np.uint8]:
+    """(SKY_STEPS, 3) uint8 from straight down to straight up: finer than eight bits can show."""
+    share = np.linspace(0, 1, SKY_STEPS, dtype=np.float32)[:, None]
     return encode_srgb(SKY_LOW + (SKY_HIGH - SKY_LOW) * share)
 
 
@@ -104,8 +126,10 @@ def run(picture: Picture, closest_hit: str, miss: str) -> NDArray[np.uint8]:
             raise RtviewerError(f"no {word} shading {name!r}: there are {', '.join(table)}")
     colours = np.empty((*picture.hit.shape, 3), np.uint8)
     colours[...] = PAYLOAD
-    runs = picture.hit & picture.has_closest_hit
-    colours[runs] = CLOSEST_HIT[closest_hit].shader(picture, runs)
-    missed = ~picture.hit
-    colours[missed] = MISS[miss].shader(picture, missed)
+    rows = colours.reshape(-1, 3)
+    for pixels, shading in (
+        (picture.hit & picture.has_closest_hit, CLOSEST_HIT[closest_hit]),
+        (~picture.hit, MISS[miss]),
+    ):
+        rows[np.flatnonzero(pixels)] = shading.shader(picture, pixels)
     return colours

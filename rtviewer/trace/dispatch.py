@@ -24,7 +24,14 @@ from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import InvalidInputError, violation
 from rtviewer.scene.material import GeometryMaterials
 from rtviewer.trace.materials import material_rows
-from rtviewer.trace.packets import FEWEST_RAYS, PacketCall, PacketRules, may_walk_in_packets, only_hit_or_miss
+from rtviewer.trace.packets import (
+    FEWEST_RAYS,
+    PacketCall,
+    PacketRules,
+    go_together,
+    may_walk_in_packets,
+    only_hit_or_miss,
+)
 from rtviewer.trace.program_faults import check_programs, raise_fault
 from rtviewer.trace.request import EVENT, Hits, RayBatch, TraceResult, TraceSettings, Walk
 
@@ -273,7 +280,7 @@ class Dispatcher:
                 self._put_parts(world, arguments[0], settings, counters=False, log=False)
                 call = PacketCall(arguments, world, self._packet_rules.identities, self.stack_size, settings)
             self._packets = arguments, settings.hit_only, call
-        if call is None:
+        if call is None or not go_together(rays.direction):
             return None
         hits, seconds = call.trace(rays)
         return TraceResult(hits, None, settings, seconds)

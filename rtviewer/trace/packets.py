@@ -26,6 +26,7 @@ from rtviewer.trace.request import Hits, RayBatch, TraceSettings
 LANES = 16
 FEWEST_RAYS = 8
 """Fewer are walked alone: a packet that is less than half full is no faster."""
+SAMPLED_BLOCKS, SAMPLED_RAYS = 8, 64
 COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "hit": (np.dtype(np.bool_), ()),
     "t": (np.dtype(np.float32), ()),
@@ -108,6 +109,16 @@ def _opacity_table(ray_flags: int) -> tuple[tuple[Opacity, Opacity], ...]:
         return effective_opacity(geometry, InstanceFlag(word), RayFlag(ray_flags))
 
     return tuple((of(GeometryFlag.OPAQUE, word), of(GeometryFlag.NONE, word)) for word in range(16))
+
+
+def go_together(directions: NDArray[np.float32]) -> bool:
+    """Whether neighbours among rays go the same way, as those of a camera do; bounces do not, and would walk alone
+    after the work of grouping them. Looks at some blocks of rays only; hits do not depend on the answer."""
+    count = len(directions)
+    starts = np.arange(0, count, max(count // SAMPLED_BLOCKS, SAMPLED_RAYS))[:, None]
+    signs = (directions[np.minimum(starts + np.arange(SAMPLED_RAYS), count - 1)] > 0) @ np.array([1, 2, 4])
+    largest = (signs[:, :, None] == np.arange(8)).sum(1).max(1)
+    return bool(largest.mean() >= SAMPLED_RAYS / 2)
 
 
 def only_hit_or_miss(hit: NDArray[np.bool_], invalid: NDArray[np.bool_], t_max: NDArray[np.float32]) -> Hits:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +107,21 @@ class Hits:
 
     def __len__(self) -> int:
         return len(self.hit)
+
+
+HIT_FIELDS: tuple[tuple[str, Any, Any, tuple[int, ...]], ...] = (
+    ("hit", np.bool_, False, ()),
+    ("t", np.float32, np.inf, ()),
+    ("instance_index", np.int32, -1, ()),
+    ("geometry_index", np.int32, -1, ()),
+    ("primitive_index", np.int32, -1, ()),
+    ("hit_kind", np.int32, -1, ()),
+    ("instance_id", np.int64, -1, ()),
+    ("attributes", np.float32, 0, (2,)),
+    ("hit_group_index", np.int64, -1, ()),
+    ("invalid", np.bool_, False, ()),
+)
+"""Fields of Hits: name, dtype, value where missed, axes after the pixel's."""
 
 
 @dataclass(frozen=True)

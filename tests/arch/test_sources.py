@@ -194,8 +194,8 @@ BUILD_FLAG_USES: dict[str, set[str]] = {
     "accel/sizes.py": {"ALLOW_UPDATE", "MINIMIZE_MEMORY", "PREFER_FAST_BUILD", "PREFER_FAST_TRACE"},
     # A recording's second state is reached by an update, whatever the other flags.
     "session/conformance_engines.py": {"ALLOW_UPDATE"},
-    # The flag stored in a structure promises sections.
-    "accel/invariants.py": {"ALLOW_UPDATE"},
+    # The flags stored in a structure promise sections, and say whether it may be dehydrated.
+    "accel/invariants.py": {"ALLOW_UPDATE", "DEHYDRATE"},
 }
 
 

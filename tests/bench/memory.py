@@ -52,7 +52,7 @@ def _kilobytes(field: str) -> int:
 
 
 def peak_of_builds(scene: BenchScene) -> dict[str, tuple[int, int]]:
-    """For each builder: bytes by which the process grew at most, and bytes of the structure."""
+    """For each builder: bytes by which the process grew at most, and bytes that the structure uses."""
     inputs = blas_inputs(scene)
     found = {}
     for name, flags in PRODUCT_BUILDS.items():
@@ -61,7 +61,7 @@ def peak_of_builds(scene: BenchScene) -> dict[str, tuple[int, int]]:
         CLEAR.write_text("5", "utf-8")  # forgets the peak so far
         before = _kilobytes("VmRSS")
         structure = build_blas(inputs, flags, address=ADDRESS)
-        found[name] = (_kilobytes("VmHWM") - before) * 1024, structure.size
+        found[name] = (_kilobytes("VmHWM") - before) * 1024, structure.used_size
         del structure
     return found
 

@@ -9,8 +9,8 @@ from rtviewer.cli.main import COMMANDS, run
 from rtviewer.dxr.flags import RayFlag
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import InvalidInputError
-from rtviewer.session.image import HIT_FIELDS
 from rtviewer.shade.modes import MODES
+from rtviewer.trace.request import HIT_FIELDS
 
 SCENE = """# A pane with mask 2 before a pane with mask 1.
 name = "two panes"
@@ -126,7 +126,7 @@ def test_trace_summary_image_and_hits_agree(capsys, scene, tmp_path):
     png, npz = tmp_path / "a.png", tmp_path / "a.npz"
     words = ["trace", scene, "--size", "64x36", "-o", str(png), "--hits", str(npz)]
     summary = answer(capsys, *words)
-    keys = ["size", "ray_flags", "mask", "t_min", "t_max", "rays", "hits", "misses", "seconds", "counters"]
+    keys = ["size", "source", "ray_flags", "mask", "t_min", "t_max", "rays", "hits", "misses", "seconds", "counters"]
     assert list(summary) == keys
     assert summary["size"] == [64, 36]
     assert summary["rays"] == 64 * 36 == summary["hits"] + summary["misses"]

@@ -60,7 +60,7 @@ def test_a_serialized_folder_traces_like_its_scene(tmp_path, capsys, lab, folder
     assert [entry["file"] for entry in manifest["structures"]] == [
         file.name for file in sorted(folder.glob("*.rtblob"))
     ]
-    assert [camera["name"] for camera in manifest["cameras"]] == ["front", "behind"]
+    assert [camera["name"] for camera in manifest["cameras"]] == ["front", "behind", "aside"]
     info = answer(capsys, "info", str(folder))
     assert [row["name"] for row in info["structures"]] == [entry["name"] for entry in manifest["structures"]]
     behind = traced(tmp_path, capsys, LAB, "--camera", "behind")
@@ -92,7 +92,7 @@ def test_copied_structures_trace_the_same(tmp_path, capsys, lab, folder, mode):
     source = [str(folder)] if mode == "deserialize" else [LAB, *COMPACTABLE]
     report = answer(capsys, "copy", *source, "--mode", mode, "-o", str(out))
     assert report["files"] == [str(out)]
-    assert len(report["structures"]) == 10
+    assert len(report["structures"]) == 12
     for row in report["structures"]:
         assert (row["size"] < row["source_size"]) == (mode == "compact")
     assert_same(lab, traced(tmp_path, capsys, str(out)))
@@ -109,7 +109,7 @@ def test_build_writes_a_capture_that_traces_the_same(tmp_path, capsys, lab):
     assert [(r["name"], r["flags"], r["address"]) for r in info["structures"]] == [
         (s["name"], s["flags"], s["address"]) for s in built
     ]
-    assert (info["instances"], info["any_hit"]) == (35, "IGNORE_ODD_PRIMITIVES")
+    assert (info["instances"], info["any_hit"]) == (39, "IGNORE_ODD_PRIMITIVES")
     again = answer(capsys, "build", str(out))["structures"]
     assert [s["counts"]["primitives"] for s in again] == [s["counts"]["primitives"] for s in built]
     assert all(s["flags"] == "NONE" for s in again)
@@ -121,7 +121,7 @@ def test_dumps_of_all_levels_open_again(tmp_path, capsys):
     report = answer(capsys, "copy", LAB, "--mode", "visualization-decode", "-o", str(out))
     top, *bottoms = report["files"]
     info = answer(capsys, "info", top)
-    assert (info["kind"], info["level"], info["instances"]) == ("dump", "top", 35)
+    assert (info["kind"], info["level"], info["instances"]) == ("dump", "top", 39)
     assert len(info["addresses"]) == len(bottoms)
     info = answer(capsys, "info", bottoms[0])
     assert [g["primitives"] for g in info["geometries"]] == [736, 960]
@@ -161,7 +161,7 @@ def test_info_shows_a_blobs_header(capsys, folder):
     info = answer(capsys, "info", top)
     assert info["status"] == "COMPATIBLE_WITH_DEVICE"
     assert info["guid"] == str(GUID)
-    assert info["pointer_count"] == len(info["pointers"]) == 35
+    assert info["pointer_count"] == len(info["pointers"]) == 39
     assert [field["offset"] for field in info["fields"]] == [0, 16, 32, 40, 48, 52]
     assert info["serialized_size"] == folder.joinpath(top).stat().st_size == info["payload"][1]
     assert info["structure"]["level"] == "top"
@@ -176,7 +176,7 @@ def test_a_foreign_blob_has_a_header_and_is_not_traced(tmp_path, capsys, folder)
     path = tmp_path / "foreign.rtblob"
     path.write_bytes(b"another driver's" + folder.joinpath(blobs(folder)[0]).read_bytes()[16:])
     info = answer(capsys, "info", str(path))
-    assert (info["status"], info["structure"], info["pointer_count"]) == ("UNRECOGNIZED", None, 35)
+    assert (info["status"], info["structure"], info["pointer_count"]) == ("UNRECOGNIZED", None, 39)
     assert "SER-8" in refused(capsys, "trace", str(path), *VIEW)
     assert "SER-8" in refused(capsys, "copy", str(path), "--mode", "deserialize", "-o", str(tmp_path / "x.rtcap"))
 
@@ -188,8 +188,8 @@ def test_info_for_people_on_every_kind(tmp_path, capsys, folder):
     assert run(["copy", LAB, "--mode", "visualization-decode", "-o", str(dumps)]) == 0
     out = capsys.readouterr().out
     assert "-" in out
-    assert out.count("wrote") == 10
-    for path, text in ((capture, "IGNORE_ODD_PRIMITIVES"), (folder, "front, behind"), (min(dumps.iterdir()), "35")):
+    assert out.count("wrote") == 12
+    for path, text in ((capture, "IGNORE_ODD_PRIMITIVES"), (folder, "front, behind"), (min(dumps.iterdir()), "39")):
         assert run(["info", str(path)]) == 0
         assert text in capsys.readouterr().out
     assert run(["info", str(max(dumps.iterdir()))]) == 0

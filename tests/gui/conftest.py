@@ -14,6 +14,7 @@ SCENES = Path(__file__).parents[2] / "scenes"
 
 if HAS_DISPLAY:
     from rtviewer.gui.app import boot
+    from rtviewer.gui.collector import Collector
 
     APPLICATION = boot(check_gl=True)  # before pytest-qt makes one without shared contexts
 
@@ -38,6 +39,17 @@ def _quiet(request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str]) ->
     assert "Error while drawing item" not in out + err
     warnings = [r.message for r in qtlog.records if r.type_name in ("QtWarningMsg", "QtCriticalMsg")]
     assert warnings == []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _collector() -> Iterator[None]:
+    """As in the program: widgets of earlier tests are not destroyed by a thread that traces or compiles."""
+    if not HAS_DISPLAY:
+        yield
+        return
+    collector = Collector()
+    yield
+    collector.stop()
 
 
 @pytest.fixture(scope="session")

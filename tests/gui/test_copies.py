@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QFileDialog
 from rtviewer.dxr.flags import BuildFlag, CopyMode
 from rtviewer.gui.panes.memory import allocations_of
 from rtviewer.io.blob_file import read_blob
-from rtviewer.session.image import trace_image
+from rtviewer.session.image_tracing import trace_image
 from rtviewer.session.state import RaySettings
 from tests.gui.conftest import SCENES, open_and_settle, settle
 from tests.gui.gestures import LEFT

@@ -163,6 +163,9 @@ def test_every_placed_box_encloses_its_children_and_its_triangles(lab):
         if len(soup):
             np.testing.assert_array_equal(soup.reshape(-1, 3).min(0), bounds[0])
             np.testing.assert_array_equal(soup.reshape(-1, 3).max(0), bounds[1])
+        elif bounds is None:
+            assert not int(blas.header["active_count"])  # nothing there that could be drawn
+            assert not len(soups[index])
         else:
             assert len(soups[index])
             assert np.all(soups[index] >= bounds[0] - 1e-4)
@@ -178,7 +181,7 @@ def test_every_triangle_drawn_knows_its_geometry(lab):
         assert set(surfaces) <= set(range(first, first + count))
         if not blas.is_procedural:
             share = np.bincount(surfaces - first, minlength=count)
-            assert list(share) == list(blas.geometries["primitive_count"])
+            assert list(share) == list(blas.geometries["active_count"])
         first += count
 
 

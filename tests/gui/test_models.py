@@ -9,11 +9,13 @@ from PySide6.QtTest import QAbstractItemModelTester
 
 from rtviewer.dxr.verdicts import EventKind, Verdict
 from rtviewer.gui.models.box_tree import BoxTreeModel
-from rtviewer.gui.models.events import COLUMNS, STEP, VERDICT, EventsModel
+from rtviewer.gui.models.events import STEP, VERDICT, EventsModel
 from rtviewer.gui.models.numpy_table import Column, NumpyTableModel
 from rtviewer.gui.widgets.text import format_significant
 from rtviewer.io.registry import load_scene
 from rtviewer.session.document import build_world
+from rtviewer.session.log_text import COLUMNS, LogFormat, log_as
+from rtviewer.session.state import LogFilter
 from tests.gui.conftest import SCENES
 
 FATAL = QAbstractItemModelTester.FailureReportingMode.Fatal
@@ -127,13 +129,14 @@ def test_events_pass_the_model_tester_and_filter(qapp, log):
     model.set_log(log)
     assert model.rowCount() == len(log)
     every = frozenset(EventKind)
-    model.set_filter(
-        frozenset((EventKind.CANDIDATE, EventKind.REPORT)), frozenset({"accepted", "excluded", "interval"})
-    )
+    candidates = frozenset((EventKind.CANDIDATE, EventKind.REPORT))
+    model.set_filter(LogFilter(candidates, frozenset({"accepted", "excluded", "interval"})))
     assert 0 < model.rowCount() < len(log)
     assert all(model.log_row(row).is_candidate for row in range(model.rowCount()))
     assert {model.log_row(row).family for row in range(model.rowCount())} <= {"accepted", "excluded", "interval"}
-    model.set_filter(every, frozenset())
+    assert [model.row_of_event(model.event_of(row)) for row in range(model.rowCount())] == list(range(model.rowCount()))
+    assert model.row_of_event(0) == -1
+    model.set_filter(LogFilter(every, frozenset()))
     assert model.rowCount() == 0
     model.set_log(None)
     assert tester.model() is model
@@ -148,9 +151,10 @@ def test_events_say_what_the_log_says(qapp, log):
         assert model.index(row, len(COLUMNS) - 1).data() == event.text
         if event.verdict is Verdict.COMMITTED:
             assert model.index(row, VERDICT).data() == "committed"
-    lines = model.text().splitlines()
-    assert len(lines) == len(log) + 1
-    assert lines[0].split("\t")[0] == "Step"
+    lines = log_as(log, LogFormat.TEXT, range(len(log))).splitlines()
+    first = lines.index("\t".join(column.title for column in COLUMNS))
+    for row, line in enumerate(lines[first + 1 : first + 1 + len(log)]):
+        assert line.split("\t") == [model.index(row, column).data() for column in range(len(COLUMNS))]
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,35 @@ def test_panes_can_be_brought_to_the_front(tmp_path, kernels_ready):
     assert np.any(pictures[0][below] != pictures[1][below])
 
 
+def test_a_stepped_ray_can_be_pictured(tmp_path, kernels_ready):
+    lab = SCENES / "culling_lab"
+    pictures = []
+    for step in (8, 60):
+        arguments = ("--pixel", "480,270", "--step", step, "--expect", "instance=20")
+        done = view(lab, "--screenshot", tmp_path / "out.png", *arguments, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        pictures.append(np.asarray(Image.open(tmp_path / "out.png").convert("RGB")))
+    assert np.any(pictures[0] != pictures[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [(("--step", "99999"), "no event 99999"), (("--expect", "instance=99"), "none is 99"),
+     (("--pixel", "960,0"), "outside the 960 x 540")],
+)  # fmt: skip
+def test_a_ray_that_cannot_be_pictured_is_a_mistake(tmp_path, kernels_ready, arguments, why):
+    done = view(SCENES / "cornell", "--screenshot", tmp_path / "out.png", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert not (tmp_path / "out.png").exists()
+
+
+def test_what_goes_with_a_picture_needs_one(tmp_path):
+    done = view(SCENES / "cornell", "--step", "3", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "go with --screenshot" in done.stderr
+
+
 @pytest.mark.parametrize("arguments", [("no-such-file.obj",), ("--panes", "no_such_pane")])
 def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, arguments):
     done = view(*arguments, "--screenshot", tmp_path / "out.png", cwd=tmp_path)

@@ -14,9 +14,9 @@ from rtviewer.dxr.flags import RayFlag
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.gui.gl.content import STILL_TRIANGLES
 from rtviewer.gui.gl.geometry import READABLE_BOXES
-from rtviewer.gui.models.events import COLUMNS
 from rtviewer.gui.panes.structures import IMPORTANCE
 from rtviewer.gui.screenshot import pixel_to_pick
+from rtviewer.session.log_text import COLUMNS
 from rtviewer.shade.modes import MODES
 from tests.gui.conftest import SCENES, is_complete, open_and_settle, settle
 from tests.gui.gestures import LEFT, click_pixel, drag, image_of, pick_a_hit, place_of, send_move
@@ -86,7 +86,7 @@ def test_clicking_a_pixel_logs_its_ray_and_draws_it(cornell, qtbot):
     assert len(window.structure_view.content.ray.rows) >= 1
     assert len(window.structure_view.content.marks.rows) >= 1
     assert window.trace_view.canvas.mark.isVisible()
-    assert "Step" in window.ray_log.text()
+    assert "Step" in window.session.log_as("text")
 
 
 def test_the_log_agrees_with_the_picture(cornell, qtbot):

@@ -55,7 +55,8 @@ def test_no_tab_bar_is_left_behind(window, qtbot):
         qtbot.wait(50)
         return sorted(bar.count() for bar in window.findChildren(QTabBar) if bar.count())
 
-    groups = [2, sum(spec.area == BOTTOM for spec in PANES)]
+    beside_flags = 1 + sum(spec.beside == "ray_flags" for spec in PANES)
+    groups = [beside_flags, sum(spec.area == BOTTOM for spec in PANES)]
     assert bars() == groups
     window.docks["memory"].setFloating(True)
     window.docks["build"].hide()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rtviewer.dxr.flags import BuildFlag, RayFlag
 from rtviewer.scene.generators import icosphere
-from rtviewer.trace import packets
+from rtviewer.trace import dispatch, packets
 from rtviewer.trace.dispatch import Dispatcher
 from rtviewer.trace.request import Hits, RayBatch, TraceSettings
 from tests.properties.packet_cases import (
@@ -43,6 +43,7 @@ def packed() -> Packed:
 
     patch = pytest.MonkeyPatch()
     patch.setattr(packets.PacketCall, "trace", counting)
+    patch.setattr(dispatch, "go_together", lambda directions: True)
     yield counter
     patch.undo()
 

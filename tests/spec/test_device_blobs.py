@@ -9,6 +9,7 @@ from rtviewer.device.buffers import AS, UAV
 from rtviewer.dxr.flags import (
     CopyMode,
     DriverMatchingIdentifierStatus,
+    GeometryFlag,
     PostbuildInfoType,
     SerializedDataType,
 )
@@ -53,7 +54,8 @@ def test_sizes_of_blobs_and_decodes_are_those_reported() -> None:
 @pytest.mark.rule("SER-4", "SER-5", "SER-6", "SER-13")
 def test_pointers_are_patched_and_judged() -> None:
     lab = Lab()
-    one, two = lab.blas(), lab.blas(lab.triangles(moved(TRIANGLE, 3)))
+    opaque = int(GeometryFlag.OPAQUE)  # where no any-hit runs, the later of two equal instances is hit (DET-5)
+    one, two = (lab.blas(lab.triangles(moved(TRIANGLE, x), flags=opaque)) for x in (0, 3))
     tlas = lab.tlas(one, two, InstanceDesc(), one, two)
     blob = lab.serialized(tlas)
     pointers = blob.view(np.uint64, 56, 5)

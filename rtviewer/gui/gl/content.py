@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rtviewer.dxr.verdicts import VERDICTS, EventKind, Verdict
 from rtviewer.gui.gl.boxes import BoxesItem
 from rtviewer.gui.gl.detail import full_counts, screen_sizes
 from rtviewer.gui.gl.geometry import (
@@ -23,10 +22,8 @@ from rtviewer.gui.gl.geometry import (
     BoxSource,
     box_segments,
     collect_boxes,
-    exit_distance,
     instance_box_rows,
     instance_transforms,
-    point_rows,
     procedural_soup,
     procedural_soup_geometries,
     readable_depth,
@@ -35,6 +32,7 @@ from rtviewer.gui.gl.geometry import (
     triangle_soup_geometries,
 )
 from rtviewer.gui.gl.mesh import MeshItem
+from rtviewer.gui.gl.ray_drawing import candidate_points, ray_segments
 from rtviewer.gui.gl.scene_view import SceneView
 from rtviewer.gui.gl.segments import PointsItem, SegmentsItem
 from rtviewer.gui.theme import DEPTH_COLOURS, LEAF_COLOURS, Theme, rgba
@@ -47,10 +45,13 @@ from rtviewer.shade.picture import first_surfaces
 
 SOFTWARE_BOX_BUDGET = 4096
 HARDWARE_BOX_BUDGET = 500_000
-MOVING_TRIANGLES = 40_000
+MOVING_TRIANGLES = 20_000
+FEWEST_TRIANGLES = 2_000
+MOVING_SECONDS = 0.012
+"""What a frame may take in software while the camera moves: more, and the traced picture beside it stutters."""
 STILL_TRIANGLES = 250_000
 """Triangles of instances drawn in full in software, while the camera moves and when it rests (about 70 ms)."""
-MAX_CANDIDATES = 2000
+HIDDEN_ALPHA = 0.3
 IDENTITY = np.eye(3, 4, dtype=np.float32)
 
 
@@ -68,10 +69,18 @@ class Prepared:
     bounds: NDArray[np.float64] | None
 
 
-def prepare(world: World) -> Prepared:
-    """Everything that takes time: triangle soups and trees. Runs on any thread."""
-    soups, surfaces = [], []
+def prepare(world: World, before: Prepared | None = None) -> Prepared:
+    """Everything that takes time: triangle soups and trees. Runs on any thread.
+
+    Arrays of bottom levels that are still those of ``before`` are its very arrays.
+    """
+    soups: list[NDArray[np.float32]] = []
+    surfaces: list[NDArray[np.int64]] = []
     for index, (first, blas) in enumerate(zip(first_surfaces(world.blases), world.blases, strict=False)):
+        if before is not None and _is_same(before.world, world, index):
+            soups.append(before.soups[index])
+            surfaces.append(before.surfaces[index])
+            continue
         spheres = sphere_geometries(world, index)
         soups.append(np.concatenate([triangle_soup(blas), procedural_soup(blas, spheres)]))
         numbers = [triangle_soup_geometries(blas), procedural_soup_geometries(blas, spheres)]
@@ -82,6 +91,15 @@ def prepare(world: World) -> Prepared:
     tints = index_colours(np.arange(len(transforms))).astype(np.float32) / 255
     return Prepared(
         world, tuple(soups), tuple(surfaces), transforms, world.instance_blas.astype(np.int64), tints, world.bounds
+    )
+
+
+def _is_same(before: World, after: World, index: int) -> bool:
+    """Whether the drawing of a bottom level, and the numbers of its geometries, are what they were."""
+    if len(before.blases) != len(after.blases) or before.blases[index] is not after.blases[index]:
+        return False
+    return bool(first_surfaces(before.blases)[index] == first_surfaces(after.blases)[index]) and bool(
+        np.array_equal(sphere_geometries(before, index), sphere_geometries(after, index))
     )
 
 
@@ -97,16 +115,22 @@ class SceneContent:
         self.full_instances: tuple[int, int] | None = None
         """Instances drawn in full, and all shown, when not all are drawn in full."""
         self.draws_everything = False
+        self._moving_triangles = MOVING_TRIANGLES
         self.boxes = BoxesItem()
         self.instance_boxes = BoxesItem()
         self.highlight = SegmentsItem(through=True)
         self.ray = SegmentsItem()
+        self.hidden_ray = SegmentsItem(through=True)
+        """The same ray faintly, for where surfaces hide it."""
         self.marks = PointsItem()
-        for depth, item in enumerate((self.boxes, self.instance_boxes, self.ray, self.highlight, self.marks), 1):
+        for depth, item in enumerate(
+            (self.boxes, self.instance_boxes, self.hidden_ray, self.ray, self.highlight, self.marks), 1
+        ):
             item.setDepthValue(10 * depth)
             view.addItem(item)
         view.moving_started.connect(self._coarse)
         view.settled.connect(self._full)
+        view.moving_painted.connect(self._adapt)
 
     @property
     def box_budget(self) -> int:
@@ -115,9 +139,10 @@ class SceneContent:
     # World
 
     def show_world(self, prepared: Prepared | None) -> None:
-        for item in self.meshes:
+        kept = prepared.soups if prepared is not None else ()
+        for item in self.meshes[len(kept) :]:
             self.view.removeItem(item)
-        self.meshes = []
+        del self.meshes[len(kept) :]
         self.prepared = prepared
         self.boxes.set_boxes(None)
         self.instance_boxes.set_boxes(None)
@@ -127,11 +152,11 @@ class SceneContent:
             self.show_ray(None)
             self.view.set_counts("")
             return
-        for soup, surfaces in zip(prepared.soups, prepared.surfaces, strict=True):
-            item = MeshItem()
+        while len(self.meshes) < len(prepared.soups):
+            self.meshes.append(MeshItem())
+            self.view.addItem(self.meshes[-1])
+        for item, soup, surfaces in zip(self.meshes, prepared.soups, prepared.surfaces, strict=True):
             item.set_mesh(soup, surfaces)
-            self.meshes.append(item)
-            self.view.addItem(item)
         self._place()
         self._tint_meshes()
 
@@ -144,7 +169,7 @@ class SceneContent:
         for item in self.meshes:
             item.fill, item.wire = settings.show_geometry, settings.show_wireframe
         self.instance_boxes.setVisible(settings.show_instance_boxes)
-        for drawn in (self.ray, self.marks):
+        for drawn in (self.ray, self.hidden_ray, self.marks):
             drawn.setVisible(settings.show_rays and settings.scope == TOP_LEVEL)
         self.show_boxes()
 
@@ -323,41 +348,21 @@ class SceneContent:
 
     # Ray
 
-    def show_ray(self, log: RayLog | None) -> None:
-        """The ray to its end, and a point for every candidate that has a t, coloured by its verdict's family."""
+    def show_ray(self, log: RayLog | None, position: int = -1) -> None:
+        """The ray to its end, and a point for every candidate that has a t, coloured by its verdict's family; with a
+        position, as far as the log has come there."""
         theme = self.theme
         if log is None or theme is None:
             self.ray.set_rows(np.empty(0, SEGMENT_ROW))
+            self.hidden_ray.set_rows(np.empty(0, SEGMENT_ROW))
             self.marks.set_rows(np.empty(0, POINT_ROW))
             return
-        origin, direction = np.asarray(log.origin, np.float64), np.asarray(log.direction, np.float64)
-        bounds = log.world.bounds
-        past = exit_distance(bounds, origin, direction) if bounds is not None else 1.0
-        limit = min(log.rays.t_max, past)
-        end = min(log.result.t, limit) if log.result.hit else limit
-        family = "accepted" if log.result.hit else "missed"
-        points = np.array([origin + log.rays.t_min * direction, origin + end * direction], np.float32)
-        rows = [segment_rows(points, rgba(theme.families[family]), 2.5)]
-        if log.result.hit and limit > end:
-            beyond = np.array([points[1], origin + limit * direction], np.float32)
-            rows.append(segment_rows(beyond, rgba(theme.families["excluded"], 0.5), 1.2))
-        self.ray.set_rows(np.concatenate(rows))
-        self.marks.set_rows(self._candidate_points(log, origin, direction, theme))
-
-    @staticmethod
-    def _candidate_points(
-        log: RayLog, origin: NDArray[np.float64], direction: NDArray[np.float64], theme: Theme
-    ) -> NDArray[np.void]:
-        events = log.events[log.indices_of(EventKind.CANDIDATE, EventKind.REPORT)]
-        met = np.isfinite(events["t"]) & (events["verdict"] != int(Verdict.MISSED))
-        events = events[met][:MAX_CANDIDATES]
-        order = np.argsort(-events["t"].astype(np.float64), kind="stable")
-        events = events[order]
-        points = (origin + events["t"].astype(np.float64)[:, None] * direction).astype(np.float32)
-        families = [VERDICTS[Verdict(int(v))].family for v in events["verdict"]]
-        tints = np.array([rgba(theme.families[f]) for f in families], np.float32).reshape(-1, 4)
-        sizes = np.array([6.0 if f == "accepted" else 4.5 for f in families], np.float32)
-        return point_rows(points, tints, sizes)
+        segments = ray_segments(log, position, theme)
+        faint = segments.copy()
+        faint["tint"][:, 3] *= HIDDEN_ALPHA
+        self.ray.set_rows(segments)
+        self.hidden_ray.set_rows(faint)
+        self.marks.set_rows(candidate_points(log, position, theme))
 
     # Look
 
@@ -403,8 +408,18 @@ class SceneContent:
     def _coarse(self) -> None:
         if self.view.is_software and self.prepared is not None:
             for item in self.meshes:
-                item.budget = MOVING_TRIANGLES
-            self._place_meshes(MOVING_TRIANGLES)
+                item.budget = self._moving_triangles
+            self._place_meshes(self._moving_triangles)
+
+    def _adapt(self, seconds: float) -> None:
+        """Draw less, or more again, while the camera moves, by what the last frame took."""
+        if 0.5 * MOVING_SECONDS <= seconds <= MOVING_SECONDS:
+            return
+        share = min(max(0.75 * MOVING_SECONDS / max(seconds, 1e-6), 0.25), 1.5)
+        wanted = round(min(max(self._moving_triangles * share, FEWEST_TRIANGLES), MOVING_TRIANGLES))
+        if wanted != self._moving_triangles:
+            self._moving_triangles = wanted
+            self._coarse()
 
     def _full(self) -> None:
         for item in self.meshes:
@@ -417,14 +432,17 @@ class SceneContent:
 def primitive_corners(world: World, selection: Selection) -> NDArray[np.float32] | None:
     """(3, 3) object-space corners of the selected triangle; None for a procedural or inactive primitive."""
     structure = world.blases[selection.structure]
-    packs = structure.packs
-    if structure.is_procedural or not len(packs) or selection.geometry >= len(structure.geometries):
+    if structure.is_procedural or not len(structure.packs) or selection.geometry >= len(structure.geometries):
         return None
     number = int(structure.geometries["first_primitive"][selection.geometry]) + selection.primitive
-    ids = packs["id"].ravel()
+    tree, first, last = world.tree(selection.structure), 0, len(structure.packs)
+    if 0 <= selection.box < len(tree) and tree.is_leaf(selection.box):  # all packs are many
+        first = int(tree.first_element[selection.box])
+        last = first + int(tree.element_count[selection.box])
+    ids = structure.packs["id"][first:last].ravel()
     found = np.flatnonzero((ids >= 0) & ((ids & 0x1FFFFFFF) == number))
     if not len(found):
         return None
     pack, lane = divmod(int(found[0]), 4)
-    corners: NDArray[np.float32] = structure.pack_corners()[pack, :, :, lane]
+    corners: NDArray[np.float32] = structure.pack_corners(first + pack, first + pack + 1)[0, :, :, lane]
     return corners

@@ -51,6 +51,7 @@ class SceneItem(GLGraphicsItem):
         self._program = 0
         self._vertex_array = 0
         self._buffers: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}
         self._uniforms: dict[str, int] = {}
         self._pending: dict[str, NDArray[np.generic]] = getattr(self, "_pending", {})
 
@@ -106,7 +107,11 @@ class SceneItem(GLGraphicsItem):
         if name not in self._buffers:
             self._buffers[name] = int(GL.glGenBuffers(1))
         GL.glBindBuffer(GL.GL_ARRAY_BUFFER, self._buffers[name])
-        GL.glBufferData(GL.GL_ARRAY_BUFFER, array.nbytes, array if array.nbytes else None, GL.GL_STATIC_DRAW)
+        if array.nbytes and self._sizes.get(name) == array.nbytes:
+            GL.glBufferSubData(GL.GL_ARRAY_BUFFER, 0, array.nbytes, array)
+        else:
+            GL.glBufferData(GL.GL_ARRAY_BUFFER, array.nbytes, array if array.nbytes else None, GL.GL_STATIC_DRAW)
+        self._sizes[name] = array.nbytes
 
     def point_attributes(
         self, buffer: str, fields: list[tuple[int, int, int]], stride: int, first: int, divisor: int

@@ -31,6 +31,8 @@ class MeshItem(SceneItem):
 
     def __init__(self) -> None:
         super().__init__()
+        self._soup: NDArray[np.float32] | None = None
+        self._surfaces: NDArray[np.integer[Any]] | None = None
         self.triangle_count = 0
         self.instance_count = 0
         self.fill = True
@@ -42,10 +44,18 @@ class MeshItem(SceneItem):
         self.setGLOptions("opaque")
 
     def set_mesh(self, soup: NDArray[np.float32], surfaces: NDArray[np.integer[Any]]) -> None:
-        """(n, 3, 3) float32: corners of n triangles in object space; (n,) numbers of the geometries they belong to."""
+        """(n, 3, 3) float32: corners of n triangles in object space; (n,) numbers of the geometries they belong to.
+
+        What is drawn already is not uploaded again: nothing for the same arrays, corners alone when only they moved.
+        """
+        if soup is self._soup and surfaces is self._surfaces:
+            return
+        is_moved = self._surfaces is not None and np.array_equal(surfaces, self._surfaces)
+        self._soup, self._surfaces = soup, surfaces
         self.triangle_count = len(soup)
         wrapped = (np.asarray(surfaces) % SURFACE_COLOURS).astype(np.float32)
-        self.upload("surfaces", wrapped.repeat(3))
+        if not is_moved:
+            self.upload("surfaces", wrapped.repeat(3))
         self.upload("soup", soup)
         low, high = (soup.min((0, 1)), soup.max((0, 1))) if len(soup) else (np.zeros(3), np.zeros(3))
         box = box_soup(low[None].astype(np.float32), high[None].astype(np.float32))

@@ -6,6 +6,9 @@ QPainter draws into a GL widget is lost in grabbed pictures.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 import numpy as np
 import pyqtgraph.opengl as gl
 from numpy.typing import NDArray
@@ -21,16 +24,22 @@ from rtviewer.scene.camera import Camera
 
 CLICK_RADIUS = 4
 """Pixels the mouse may move between press and release and still click."""
-SETTLE_MS = 150
-"""Full quality comes back this long after the last camera move (software drawing only)."""
+SETTLE_MS = 400
+"""Full quality comes back this long after the last camera move (software drawing only): the whole traced picture
+comes first."""
+MOST_HOLDS = 10
+"""Times that drawing in full waits for something else."""
 DEGREES_PER_PIXEL = 0.4
+LONGEST_REST_MS = 120
+"""While the camera moves, software drawing waits for the next traced picture, so that both cost one repainting of the
+window, but no longer than this."""
 SOFTWARE_RENDERERS = ("llvmpipe", "softpipe", "swiftshader", "software")
 
 
 class SceneView(gl.GLViewWidget):
     """Emits ``camera_changed(Camera)`` while the user moves it, ``clicked(x, y, modifiers)`` in logical pixels,
     ``focus_asked(x, y)`` on double click, ``item_failed(item, error)``, ``settled()`` after a move, ``ready()`` when GL
-    is there."""
+    is there, ``moving_painted(seconds)`` after each frame that software drew while the camera moves."""
 
     camera_changed = Signal(object)
     clicked = Signal(float, float, object)
@@ -38,20 +47,26 @@ class SceneView(gl.GLViewWidget):
     item_failed = Signal(object, object)
     settled = Signal()
     moving_started = Signal()
+    moving_painted = Signal(float)
     ready = Signal()
+    renderer = ""
+    is_moving = False
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.camera = Camera((3.0, 2.0, 4.0), (0.0, 0.0, 0.0))
         self.bounds: NDArray[np.float64] | None = None
-        self.renderer = ""
-        self.is_moving = False
         self._programs: dict[tuple[str, str], int] = {}
         self._pressed_at: QPointF | None = None
         self._last_at = QPointF()
+        self._holds = 0
+        self.must_hold: Callable[[], bool] = lambda: False
+        """Whether something is on its way that drawing in full would delay."""
         self._dragged = False
         self._settle = QTimer(self, singleShot=True, interval=SETTLE_MS)
         self._settle.timeout.connect(self._finish_move)
+        self._rest = QTimer(self, singleShot=True, interval=LONGEST_REST_MS)
+        self._rest.timeout.connect(self.draw_now)
         self.setMinimumSize(240, 180)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("Structure view")
@@ -117,11 +132,15 @@ class SceneView(gl.GLViewWidget):
         self._place_labels()
 
     def set_caption(self, text: str) -> None:
+        if text == self.caption.text():
+            return
         self.caption.setText(text)
         self.caption.setVisible(bool(text))
         self._place_labels()
 
     def set_counts(self, text: str) -> None:
+        if text == self.counts.text():
+            return  # a label over a GL widget has all of it painted anew
         self.counts.setText(text)
         self.counts.setVisible(bool(text))
         self._place_labels()
@@ -130,7 +149,33 @@ class SceneView(gl.GLViewWidget):
         """Labels to draw over the framebuffer in a grabbed picture."""
         return [label for label in (self.caption, self.counts, self.empty, self.failure) if label.isVisible()]
 
+    # When it is drawn.
+
+    def update(self, *region: object) -> None:
+        """Draw soon; while the camera moves in software, with the next ``draw_now``."""
+        if not (self.is_moving and self.is_software):
+            super().update(*region)
+        elif not self._rest.isActive():
+            self._rest.start()
+
+    def draw_now(self) -> None:
+        """Draw what waits to be drawn."""
+        self._rest.stop()
+        super().update()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something waits to be drawn."""
+        return self._rest.isActive()
+
     # GL.
+
+    def paintGL(self) -> None:
+        started = time.perf_counter()
+        super().paintGL()
+        if self.is_moving and self.is_software:
+            GL.glFinish()
+            self.moving_painted.emit(time.perf_counter() - started)
 
     def initializeGL(self) -> None:
         self._programs.clear()
@@ -200,15 +245,25 @@ class SceneView(gl.GLViewWidget):
 
     def _move(self, camera: Camera) -> None:
         self.camera = camera
+        self.stir()
+        self.camera_changed.emit(camera)
+
+    def stir(self) -> None:
+        """Something moves: draw quickly until it comes to rest."""
         if not self.is_moving:
             self.is_moving = True
             self.moving_started.emit()
+        self._holds = 0
         self._settle.start()
         self.update()
-        self.camera_changed.emit(camera)
 
     def _finish_move(self) -> None:
+        if self.is_software and self._holds < MOST_HOLDS and self.must_hold():
+            self._holds += 1
+            self._settle.start()
+            return
         self.is_moving = False
+        self._rest.stop()
         self.settled.emit()
         self.update()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rtviewer.scene.ray_sources import SOURCES, SourceKind
 from rtviewer.session.raylog import RayLog, Vector
 
 
@@ -20,7 +21,11 @@ class RaySource:
 
     def words(self, log: RayLog) -> str:
         """In a few words."""
+        if log.list_index >= 0:
+            return f"ray {log.list_index} of the list"
         pixel = self.pixel_of(log)
         if pixel is None:
             return "typed ray"
-        return f"pixel {pixel[0]},{pixel[1]}" + ("" if log.pixel is not None else " (camera moved)")
+        whose = "" if log.source is SourceKind.CAMERA else f"{SOURCES[log.source].ray} of "
+        moved = "" if log.pixel is not None else " (camera moved)"
+        return f"{whose}pixel {pixel[0]},{pixel[1]}{moved}" + "".join(f" · {warning}" for warning in log.warnings)

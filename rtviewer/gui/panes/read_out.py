@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontMetrics, QResizeEvent
@@ -16,11 +15,11 @@ from rtviewer.gui.models.ray_source import RaySource
 from rtviewer.gui.panes.pane import Pane, PaneContext
 from rtviewer.gui.theme import monospaced
 from rtviewer.session.events import LogChanged
-from rtviewer.session.image import ImageBuffer, pixel_ray, trace_settings
+from rtviewer.session.image import ImageBuffer
 from rtviewer.session.raylog import RayLog, hit_kind_text
 from rtviewer.session.state import State
 from rtviewer.shade.modes import MODES
-from rtviewer.trace.request import Hits
+from rtviewer.trace.request import Hits, TraceResult
 
 DIGITS = 7
 """Characters of a hit's numbers that find room; counters have one less: a hundred thousand with its separator."""
@@ -44,6 +43,14 @@ HIT_FIELDS = (
     ("Hit group", "Record of the hit-group table (HG-1)"),
 )
 BLANK = "–"
+WIDEST = 9
+"""Characters of a number that a field shows whole."""
+
+
+def t_text(t: float) -> str:
+    """t in six digits, or in three where they would be cut: rays that start on a surface have very small ones."""
+    text = f"{t:.6g}"
+    return text if len(text) <= WIDEST else f"{t:.2e}"
 
 
 class ReadOut(Pane):
@@ -184,24 +191,23 @@ class ReadOut(Pane):
             value.setText(BLANK)
         self.values["Pixel"].setText(f"{pixel[0]},{pixel[1]}")
         self.values["t"].setToolTip(self.names["t"].toolTip())
-        ray = pixel_ray(buffer.camera, buffer.width, buffer.height, *pixel, buffer.rays)
-        dispatcher = buffer.world.dispatcher(buffer.request.profile)
-        settings = trace_settings(buffer.rays, buffer.world.scene)
         try:
-            result = dispatcher.trace(ray, settings, counters=True)
+            result = buffer.trace_pixel(pixel)
         except InvalidInputError as error:  # its hit-group record is at fault: the image failed over it, or will
             self.values["t"].setText(FAULT)
             self.values["t"].setToolTip(str(error))
             return
+        if result is None:  # the camera sees nothing there, so the picture's source sent no ray
+            self.values["t"].setText("no ray")
+            return
         self._show_hit(result.hits)
-        assert result.counters is not None
-        self._show_counters({counter: int(result.counters[0, counter]) for counter in Counter})
+        self._show_counters(_counted(result))
         try:
-            x_ray = dispatcher.trace(ray, replace(settings, x_ray=True), counters=True)
+            x_ray = buffer.trace_pixel(pixel, x_ray=True)
         except InvalidInputError:  # behind its hit it would come to such a record
             return
-        assert x_ray.counters is not None
-        self._show_x_ray({counter: int(x_ray.counters[0, counter]) for counter in Counter})
+        assert x_ray is not None
+        self._show_x_ray(_counted(x_ray))
 
     def _log_changed(self, event: LogChanged) -> None:
         if event.log is not None:
@@ -217,10 +223,11 @@ class ReadOut(Pane):
         if log is None:
             return
         pixel, result = self._source.pixel_of(log), log.result
-        texts = {"Pixel": f"{pixel[0]},{pixel[1]}" if pixel else "typed", "t": "miss"}
+        whose = f"ray {log.list_index}" if log.list_index >= 0 else "typed"
+        texts = {"Pixel": f"{pixel[0]},{pixel[1]}" if pixel else whose, "t": "miss"}
         if result.hit:
             texts |= {
-                "t": f"{result.t:.6g}",
+                "t": t_text(result.t),
                 "Hit kind": hit_kind_text(result.hit_kind).split(" ")[0],
                 "u": f"{result.attributes[0]:.4f}",
                 "v": f"{result.attributes[1]:.4f}",
@@ -247,7 +254,7 @@ class ReadOut(Pane):
     def _show_hit(self, hits: Hits) -> None:
         hit = bool(hits.hit[0])
         texts = {
-            "t": f"{float(hits.t[0]):.6g}" if hit else "miss",
+            "t": t_text(float(hits.t[0])) if hit else "miss",
             "Hit kind": hit_kind_text(int(hits.hit_kind[0])).split(" ")[0] if hit else BLANK,
             "u": f"{hits.attributes[0, 0]:.4f}" if hit else BLANK,
             "v": f"{hits.attributes[0, 1]:.4f}" if hit else BLANK,
@@ -259,6 +266,12 @@ class ReadOut(Pane):
         }
         for name, text in texts.items():
             self.values[name].setText(text)
+
+
+def _counted(result: TraceResult) -> dict[Counter, int]:
+    """Counters of one ray that was traced counting."""
+    assert result.counters is not None
+    return {counter: int(result.counters[0, counter]) for counter in Counter}
 
 
 def _bold_width(name: QLabel) -> int:

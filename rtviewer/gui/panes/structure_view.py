@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 from rtviewer.gui.binding import follow, listen
 from rtviewer.gui.gl import camera_control
 from rtviewer.gui.gl.content import Prepared, SceneContent
+from rtviewer.gui.gl.light_handle import LightHandle
 from rtviewer.gui.gl.scene_view import SceneView
 from rtviewer.gui.panes.pane import STRIP_HEIGHT, Pane, PaneContext, label
 from rtviewer.gui.theme import Theme
@@ -15,7 +16,8 @@ from rtviewer.gui.widgets.depth_range import DepthRange
 from rtviewer.gui.widgets.elided_label import ElidedLabel
 from rtviewer.scene.camera import Camera, fitting_camera
 from rtviewer.session.document import TOP_LEVEL
-from rtviewer.session.events import DocumentChanged, LogChanged
+from rtviewer.session.events import DocumentChanged, LogChanged, PictureChanged
+from rtviewer.session.jobs import Lane
 from rtviewer.session.state import State
 
 EMPTY = (
@@ -33,6 +35,10 @@ class StructureView(Pane):
         super().__init__(context, parent)
         self.view = SceneView()
         self.content = SceneContent(self.view)
+        self.light = LightHandle(self.view)
+        self.light.moved.connect(self.session.set_light)
+        jobs = self.session.jobs
+        self.view.must_hold = lambda: jobs.is_busy(Lane.IMAGE) or jobs.is_busy(Lane.SHADE)
         self._object_cameras: dict[int, Camera] = {}
         self._scope = TOP_LEVEL
         self._is_fresh = False
@@ -48,9 +54,18 @@ class StructureView(Pane):
         self.view.clicked.connect(self._clicked)
         self.view.focus_asked.connect(self._focus_asked)
         self.view.ready.connect(lambda: self.content.show_boxes())
-        listen(self, self.session, {DocumentChanged: self._document_changed, LogChanged: self._log_changed})
+        listen(
+            self,
+            self.session,
+            {
+                DocumentChanged: self._document_changed,
+                LogChanged: self._log_changed,
+                PictureChanged: lambda _: self.view.draw_now() if self.view.is_waiting else None,
+            },
+        )
         self.follow_theme()
-        follow(self, self.session.store, {"camera", "view", "selection"}, self._show)
+        follow(self, self.session.store, {"camera", "view", "selection", "source"}, self._show)
+        follow(self, self.session.store, {"log_position"}, lambda _: self._show_ray())
 
     def _strip(self) -> QFrame:
         strip = QFrame()
@@ -89,13 +104,15 @@ class StructureView(Pane):
         """Arrays of the open world are ready."""
         self.view.set_empty_text("")
         self.content.settings = self.session.state.view
+        if not self._is_fresh:
+            self.view.stir()
         self.content.show_world(prepared)
         self.depth.set_levels(self.content.level_count())
         if self._is_fresh:
             self._is_fresh = False
             self.session.set_view(depth_low=0, depth_high=self.content.readable_depth())
         self._show(self.session.state)
-        self.content.show_ray(self.session.log)
+        self._show_ray()
 
     # Camera
 
@@ -120,9 +137,7 @@ class StructureView(Pane):
 
     def pin_ray(self) -> None:
         """Let a picked pixel's ray stand in the world, so that it can be looked at from elsewhere."""
-        log = self.session.log
-        if self.session.state.pick is not None and log is not None and log.pixel is not None:
-            self.session.log_ray(log.origin, log.direction)
+        self.session.pin_ray()
 
     def fit(self) -> None:
         """Everything of the scope into view."""
@@ -158,6 +173,8 @@ class StructureView(Pane):
         self.view.set_camera(self._camera_of(state))
         self.content.show_settings(state.view)
         self.content.show_selection(state.selection)
+        in_world = state.view.scope == TOP_LEVEL and self.session.world is not None
+        self.light.show_light(self.session.light_position() if in_world else None)
         self.depth.show_range(state.view.depth_low, state.view.depth_high)
         self.view.set_caption(self._caption(state))
         text = self._selection_text(state)
@@ -185,8 +202,11 @@ class StructureView(Pane):
             parts.append(f"{'TLAS' if chosen.structure < 0 else 'BLAS'} node {chosen.box}")
         return " · ".join(parts)
 
-    def _log_changed(self, event: LogChanged) -> None:
-        self.content.show_ray(event.log)
+    def _log_changed(self, _: LogChanged) -> None:
+        self._show_ray()
+
+    def _show_ray(self) -> None:
+        self.content.show_ray(self.session.log, self.session.state.log_position)
 
     def hide_selected(self) -> None:
         state = self.session.state
@@ -196,6 +216,7 @@ class StructureView(Pane):
 
     def retint(self, theme: Theme) -> None:
         self.content.set_theme(theme)
+        self.light.set_theme(theme)
         self.content.show_selection(self.session.state.selection)
-        self.content.show_ray(self.session.log)
+        self._show_ray()
         self.view.update()

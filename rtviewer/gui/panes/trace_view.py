@@ -16,6 +16,7 @@ from rtviewer.gui.theme import Theme
 from rtviewer.gui.widgets.legend_bar import LegendBar
 from rtviewer.gui.widgets.range_bar import RangeBar
 from rtviewer.gui.widgets.range_histogram import RangeHistogram
+from rtviewer.scene.ray_sources import spec_of
 from rtviewer.session.events import DocumentChanged, LogChanged, PictureChanged
 from rtviewer.session.image import ImageBuffer
 from rtviewer.session.state import RangeKind, State
@@ -144,7 +145,9 @@ class TraceView(Pane):
         if self._whole_size != (buffer.width, buffer.height):
             self._whole_size = (buffer.width, buffer.height)
             self.canvas.show_whole(buffer.width, buffer.height)
-        self.caption.setText(shaded.mode.label + (f" ({shaded.mode.unit})" if shaded.mode.unit else ""))
+        rays = f"{spec_of(buffer.request.source).ray}s: " if buffer.receivers is not None else ""
+        unit = f" ({shaded.mode.unit})" if shaded.mode.unit else ""
+        self.caption.setText(f"{rays}{shaded.mode.label}{unit}")
         self.caption.setToolTip(shaded.mode.tooltip)
         self.caption.adjustSize()
         self.caption.show()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import (
     QComboBox,
@@ -40,6 +40,8 @@ NO_STEPS = (
     "No step yet. Move the slider: every step, with its time, its bytes, and how SAH and boxes grow, appears here "
     "beside the structure as built."
 )
+PAUSE_MS = 200
+"""While the slider is dragged, table and chart are made anew this often at most: the pictures come first."""
 STEPS = 100
 """Slider steps of a full turn."""
 KINDS = (
@@ -135,6 +137,8 @@ class UpdatesPane(Pane):
 
     def __init__(self, context: PaneContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
+        self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
+        self._pause.timeout.connect(self._show_records)
         self._is_ahead = False
         """Whether the user asked for a step that has not ended: the slider then stays where the user put it."""
         self.model = NumpyTableModel(self)
@@ -216,14 +220,19 @@ class UpdatesPane(Pane):
         document = event.document
         self.stack.setCurrentIndex(1 if document else 0)
         kept = self.structure.currentData() if event.is_rebuild else None
-        with quiet(self.structure):
-            self.structure.clear()
-            for index, blas in enumerate(document.world.blases if document else ()):
-                self.structure.addItem(blas.name or f"BLAS {index}", index)
-            show_choice(self.structure, kept)
+        names = [blas.name or f"BLAS {index}" for index, blas in enumerate(document.world.blases if document else ())]
+        if names != [self.structure.itemText(row) for row in range(self.structure.count())] or kept is None:
+            with quiet(self.structure):
+                self.structure.clear()
+                for index, name in enumerate(names):
+                    self.structure.addItem(name, index)
+                show_choice(self.structure, kept)
         self.message.hide()
         self.allow.hide()
-        self._show_records()
+        if not self.amount.isSliderDown():
+            self._show_records()
+        elif not self._pause.isActive():
+            self._pause.start()
 
     def _job_ended(self, event: JobEnded) -> None:
         if event.lane is Lane.COPY:
@@ -240,6 +249,7 @@ class UpdatesPane(Pane):
         return [record for record in document.updates if record.structure == index] if document else []
 
     def _show_records(self) -> None:
+        self._pause.stop()
         records = self._records()
         self.outcome.setCurrentWidget(self.steps if records else self.no_steps)
         self.model.set_columns(update_columns(records) if records else [])

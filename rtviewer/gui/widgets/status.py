@@ -105,7 +105,7 @@ class Status(QStatusBar):
         self._running[event.lane] = (event.fraction, event.text)
         if is_new and event.lane in (Lane.DOCUMENT, Lane.KERNELS):
             self._show_job()
-        elif is_new:
+        elif is_new or (not event.fraction and not self.bar.isVisible()):  # begun anew: while a camera moves, for one
             self._patience.start()
         elif self.bar.isVisible() and not self._update.isActive():
             self._update.start()

@@ -356,6 +356,8 @@ VALUE_DAMAGES = {
     ),
     "leaf transform NaN": ("instances", set_in("instance_leaves", "world_to_object", (0, 0, 0), NAN)),
     "leaf state unknown": ("instances", set_in("instance_leaves", "state", 0, 0x80)),
+    "dehydrated without DEHYDRATE": ("triangles", set_header("state", layout.STATE_DEHYDRATED)),
+    "a dehydrated top level": ("instances", set_header("state", layout.STATE_DEHYDRATED)),
 }
 
 
@@ -453,6 +455,28 @@ RAYS = RayBatch.make(
 )
 
 
+def refusal(structure: Structure, tlas: Structure, blases: dict[int, Structure]) -> str:
+    """The rule by which sound bytes may still not be traced; empty when they may."""
+    if not set(tlas.instance_descs["AccelerationStructure"].tolist()) <= {0, *blases}:
+        return "BLD-10"
+    return "XB-5" if int(structure.header["state"]) == layout.STATE_DEHYDRATED else ""
+
+
+@pytest.mark.rule("XB-5")
+def test_damage_that_makes_a_dehydrated_structure_is_refused_by_the_trace() -> None:
+    """Two flipped bits, state and DEHYDRATE, are what a dehydrated structure has: sound, and not to be traced."""
+    copy = writable_copy(SOUND["triangles"])
+    header = copy.data[: layout.HEADER.itemsize].view(layout.HEADER)
+    header["state"] = layout.STATE_DEHYDRATED
+    header["build_flags"] |= np.uint32(BuildFlag.DEHYDRATE)
+    structure = Structure(copy.data, "damaged", SOUND["triangles"].address)
+    assert check(structure) == []
+    blases = WORLD.blases | {structure.address: structure}
+    assert refusal(structure, WORLD.tlas, blases) == "XB-5"
+    with pytest.raises(InvalidInputError, match="XB-5"):
+        Dispatcher(WORLD.tlas, blases)
+
+
 @kinds
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")  # has its own test above
 @settings(max_examples=400)
@@ -472,8 +496,9 @@ def test_what_passes_after_random_damage_can_be_walked(kind: str, data: st.DataO
     assert len(tree_of(structure)) >= len(structure.nodes)
     tlas = structure if kind == "instances" else WORLD.tlas
     blases = WORLD.blases if kind == "instances" else WORLD.blases | {structure.address: structure}
-    if not set(tlas.instance_descs["AccelerationStructure"].tolist()) <= {0, *blases}:
-        with pytest.raises(InvalidInputError, match="BLD-10"):
+    refused = refusal(structure, tlas, blases)
+    if refused:
+        with pytest.raises(InvalidInputError, match=refused):
             Dispatcher(tlas, blases)
         return
     dispatcher = Dispatcher(tlas, blases)

@@ -13,10 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rtviewer.accel import layout
 from rtviewer.accel.invariants import check
-from rtviewer.accel.sizes import Counts, tree_budget
+from rtviewer.accel.layout import SectionKind
+from rtviewer.accel.sizes import Counts, scratch_size, tree_budget
 from rtviewer.build import builder, tree, workers
 from rtviewer.build.builder import build_blas, build_tlas
+from rtviewer.build.reference_rows import ROW_BYTES
 from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
 from rtviewer.dxr.flags import BuildFlag, GeometryFlag
 from rtviewer.scene.generators import icosphere
@@ -58,6 +61,7 @@ def test_a_shared_cut_that_the_budget_refuses_is_an_exact_one(monkeypatch: pytes
 SCRIPT = """
 import hashlib, json, sys
 from rtviewer.build.builder import build_blas, build_tlas
+from rtviewer.build.reference_rows import ROW_BYTES
 from rtviewer.dxr.descs import BlasInputs
 from rtviewer.dxr.flags import BuildFlag
 from tests.unit.build.test_build_threads import FLAGS, digest
@@ -106,18 +110,56 @@ def test_the_jit_does_not_show() -> None:
     assert digests_elsewhere(120, NUMBA_DISABLE_JIT="1") == [digest(flags, 120) for flags in FLAGS]
 
 
-@pytest.mark.parametrize("flags", [BuildFlag.NONE, BuildFlag.PREFER_FAST_BUILD, BuildFlag.MINIMIZE_MEMORY])
-def test_a_build_takes_at_most_three_times_its_result(flags: BuildFlag) -> None:
+MEMORY_FLAGS = [
+    *FLAGS,
+    BuildFlag.PREFER_FAST_TRACE,
+    BuildFlag.PREFER_FAST_BUILD | BuildFlag.MINIMIZE_MEMORY,
+    BuildFlag.PREFER_FAST_TRACE | BuildFlag.MINIMIZE_MEMORY,
+]
+ROOM = 2 << 20
+"""Bytes at most that a thread needs whatever the counts."""
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("flags", MEMORY_FLAGS)
+def test_a_build_takes_the_scratch_it_says_and_at_most_three_times_what_it_fills(flags: BuildFlag, parts: int) -> None:
     mesh = icosphere(7)
-    inputs = BlasInputs((TrianglesGeometry(mesh.vertices, mesh.indices, flags=GeometryFlag.OPAQUE),))
-    build_blas(BlasInputs((soup(10),)), flags)  # compiled code is none of it
+    pieces = np.array_split(mesh.indices, parts)
+    inputs = BlasInputs(tuple(TrianglesGeometry(mesh.vertices, piece, flags=GeometryFlag.OPAQUE) for piece in pieces))
+    build_blas(BlasInputs((soup(100),)), flags)  # compiled code is none of it
     tracemalloc.start()
     try:
         structure = build_blas(inputs, flags)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert structure.size < peak <= 3 * structure.size
+    count = len(mesh.indices)
+    assert structure.size < peak <= structure.size + scratch_size(Counts(triangles=count), flags) + 2 * ROOM
+    if flags != BuildFlag.PREFER_FAST_TRACE | BuildFlag.MINIMIZE_MEMORY:
+        never_touched = structure.size - max(structure.used_size, ROW_BYTES * count)
+        assert peak - never_touched <= 3 * structure.used_size
+
+
+@pytest.mark.parametrize("flags", [*FLAGS, BuildFlag.PREFER_FAST_TRACE])
+@pytest.mark.parametrize("kind", ["triangles", "boxes", "instances", "left out"])
+def test_the_room_at_the_end_is_zero_though_a_build_uses_it(flags: BuildFlag, kind: str) -> None:
+    """And so are the bytes between sections."""
+    blas = build_blas(BlasInputs((soup(3000),)), address=256)
+    corners = soup(3000).vertices.copy()
+    corners[::9, 0] = np.nan
+    if kind == "instances":
+        structure = build_tlas(instances_of(3000), flags, blases={256: blas})
+    else:
+        geometry = {"triangles": soup(3000), "boxes": boxes(3000), "left out": TrianglesGeometry(corners)}[kind]
+        structure = build_blas(BlasInputs((geometry,)), flags)
+    used = np.zeros(structure.size, np.bool_)
+    used[: layout.HEADER.itemsize] = True
+    for section in structure.header["sections"][: int(structure.header["section_count"])]:
+        first = int(section["offset"])
+        used[first : first + int(section["count"]) * int(section["element_size"])] = True
+    assert not structure.data[~used].any()
+    if kind != "instances":
+        assert not structure.section(SectionKind.GEOMETRIES)["reserved"].any()
 
 
 @pytest.mark.rule("INA-8")

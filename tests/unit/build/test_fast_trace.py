@@ -20,11 +20,12 @@ from rtviewer.build.builder import build_blas, build_tlas
 from rtviewer.build.fast_trace import BinaryTree, improved_tree
 from rtviewer.build.plan import plan
 from rtviewer.build.references import primitive_references
-from rtviewer.build.tree import build_tree
+from rtviewer.build.tree import FIRST_TREE_SHARE, TREE_SHARE, build_tree
 from rtviewer.build.workers import Workers
 from rtviewer.dxr.descs import IDENTITY, AabbsGeometry, BlasInputs, InstanceInputs, TrianglesGeometry
 from rtviewer.dxr.flags import AccelerationStructureType, BuildFlag
 from rtviewer.errors import CancelledError
+from rtviewer.kernels import binary_tree as binary_tree_kernels
 from rtviewer.trace.dispatch import Dispatcher
 from rtviewer.trace.request import RayBatch, TraceSettings
 
@@ -57,9 +58,9 @@ def cost(structure: Structure) -> float:
 
 def binary_tree(inputs: BlasInputs) -> BinaryTree:
     build_plan = plan(FAST, AccelerationStructureType.BOTTOM_LEVEL)
-    with Workers() as workers:
-        rows = primitive_references(inputs, workers=workers, sides=build_plan.sides).rows
-        return BinaryTree(build_tree(rows, build_plan, BUDGET, workers), rows)
+    with Workers(threads=1) as workers:
+        rows = primitive_references(inputs, workers=workers).rows
+        return BinaryTree(build_tree(rows, build_plan, BUDGET, workers), rows, workers)
 
 
 def parents_and_boxes_fit(tree: BinaryTree) -> bool:
@@ -175,7 +176,7 @@ def test_a_tight_budget_makes_nodes_dearer_and_a_hopeless_one_keeps_the_tree() -
     assert tree.collapsed(2, 10) is None
     build_plan = plan(FAST, AccelerationStructureType.BOTTOM_LEVEL)
     with Workers() as workers:
-        rows = primitive_references(inputs, workers=workers, sides=build_plan.sides).rows
+        rows = primitive_references(inputs, workers=workers).rows
         built = build_tree(rows, build_plan, BUDGET, workers)
         assert improved_tree(built, rows, build_plan, built.element_count * 160 + 2560, workers) is built
 
@@ -250,24 +251,31 @@ def test_rays_hit_the_same() -> None:
     assert results[0] == results[1] == results[2]
 
 
-def test_improving_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
-
-    def stop() -> bool:
-        asked.append(True)
-        return bool(rounds)
-
+def test_improving_can_be_cancelled_and_tells_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fast_trace, "GRAIN", 64)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    fractions: list[float] = []
+    build_blas(long_and_short(), FAST, progress=fractions.append)
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == 1.0
+    assert len({f for f in fractions if FIRST_TREE_SHARE <= f < TREE_SHARE}) > 10
     rounds: list[int] = []
-    improve = BinaryTree.improve
+    searched: list[int] = []
+    improve, find_places = BinaryTree.improve, binary_tree_kernels.find_places
 
-    def counted(tree: BinaryTree) -> int:
+    def counted(tree: BinaryTree, share: tuple[float, float]) -> int:
         rounds.append(1)
-        return improve(tree)
+        return improve(tree, share)
+
+    def slow(*arguments: int) -> None:
+        searched.append(1)
+        find_places(*arguments)
 
     monkeypatch.setattr(BinaryTree, "improve", counted)
+    monkeypatch.setattr(binary_tree_kernels, "find_places", slow)
     with pytest.raises(CancelledError):
-        build_blas(long_and_short(), FAST, cancelled=stop)
-    assert len(rounds) == 1
+        build_blas(long_and_short(), FAST, cancelled=lambda: len(searched) == 3)
+    assert (len(rounds), len(searched)) == (1, 3)
 
 
 WITHOUT_JIT = """

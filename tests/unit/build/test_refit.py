@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +12,6 @@ from rtviewer.accel.layout import SectionKind
 from rtviewer.build import moved_triangles
 from rtviewer.build.builder import build_blas
 from rtviewer.build.index_scan import scan_indices
-from rtviewer.build.parallel import run_tasks
 from rtviewer.build.refit import update_blas
 from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
 from rtviewer.dxr.flags import BuildFlag, GeometryFlag
@@ -127,24 +125,3 @@ def test_the_hash_of_indices_is_what_a_build_stores() -> None:
     records = build_blas(inputs, FLAGS[0]).section(SectionKind.UPDATE)
     assert int(records["index_hash"][0]) == scan_indices(inputs.geometries[0].indices)[0]
     assert int(records["index_hash"][1]) == 0
-
-
-def test_tasks_run_once_each_and_the_first_failure_is_raised() -> None:
-    done: list[int] = []
-    lock = threading.Lock()
-
-    def task(number: int) -> None:
-        with lock:
-            done.append(number)
-
-    run_tasks(task, 100, threads=3)
-    assert sorted(done) == list(range(100))
-    run_tasks(task, 0)
-
-    def fail(number: int) -> None:
-        if number == 3:
-            raise ValueError("three")
-        task(number)
-
-    with pytest.raises(ValueError, match="three"):
-        run_tasks(fail, 1000, threads=2)

@@ -27,6 +27,7 @@ TABLES: dict[str, type[BaseModel]] = {
     "`transform`": models.Transform,
     "`rotate`": models.Rotation,
     "`[[camera]]`": models.CameraModel,
+    "`[ray_source]`": models.RaySourceModel,
     "`[[instance_pattern]]`, kind grid": models.GridPattern,
     "`[[instance_pattern]]`, kind scatter": models.ScatterPattern,
     "`[[instance_pattern]]`, kind sphereflake": models.SphereflakePattern,

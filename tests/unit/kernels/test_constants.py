@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from rtviewer.accel import layout
@@ -74,7 +75,7 @@ NAMES = [name for name in vars(constants) if name.isupper()]
 @pytest.mark.parametrize("name", NAMES)
 def test_constant_equals_its_definition(name: str) -> None:
     value = getattr(constants, name)
-    assert type(value) is int
+    assert type(value) is np.int64
     if name in SHORTENED:
         assert value == SHORTENED[name]
         return

@@ -186,7 +186,9 @@ def test_a_toggled_flag_gives_a_new_picture_that_echoes_it(live):
     assert live.image.instance_index[18, 32] == 0
     live.set_mask(0x01)
     assert live.wait()
-    assert [event.buffer.step for event in images] == [4, 2, 1]
+    steps = [event.buffer.step for event in images]
+    assert steps == sorted(steps, reverse=True)
+    assert steps[0] > steps[-1] == 1
     assert all(event.buffer.rays.mask == 0x01 for event in images)
     assert live.image.instance_index[18, 32] == 1
     assert pictures[-1].buffer is live.image

@@ -11,15 +11,14 @@ from rtviewer.dxr.programs import AnyHitProgram
 from rtviewer.errors import CancelledError, InvalidInputError, ProgramError, RtviewerError
 from rtviewer.scene.camera import Camera
 from rtviewer.scene.scene import Instance, Scene
+from rtviewer.session.build_settings import check_build_settings, unavailable_build_flags
 from rtviewer.session.document import (
     FIRST_ADDRESS,
     TOP_LEVEL,
     build_world,
     camera_named,
-    check_build_settings,
     problems_of,
     scene_rays,
-    unavailable_build_flags,
 )
 from rtviewer.session.opening import load_document
 from rtviewer.session.state import BuildSettings

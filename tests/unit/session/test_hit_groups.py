@@ -15,7 +15,7 @@ from rtviewer.session.api import open_world
 from rtviewer.session.commands import Session
 from rtviewer.session.document import Document, build_world
 from rtviewer.session.events import JobEnded
-from rtviewer.session.image import trace_settings
+from rtviewer.session.primary_rays import trace_settings
 from rtviewer.session.selecting import pick_selection
 from rtviewer.session.state import RaySettings
 

@@ -7,18 +7,12 @@ import pytest
 from rtviewer.dxr.flags import RayFlag
 from rtviewer.dxr.verdicts import Counter
 from rtviewer.errors import CancelledError, InvalidInputError, RtviewerError
-from rtviewer.session import image as images
-from rtviewer.session.image import (
-    HIT_FIELDS,
-    ImageRequest,
-    camera_rays,
-    pixel_ray,
-    trace_image,
-    trace_passes,
-    trace_settings,
-)
+from rtviewer.session import image_tracing
+from rtviewer.session.image import ImageRequest
+from rtviewer.session.image_tracing import trace_image, trace_passes
+from rtviewer.session.primary_rays import camera_rays, pixel_ray, trace_settings
 from rtviewer.session.state import RaySettings
-from rtviewer.trace.request import Hits
+from rtviewer.trace.request import HIT_FIELDS, Hits
 
 SIZES = [(1, 1), (5, 3), (64, 64), (257, 131), (300, 70)]
 
@@ -147,7 +141,7 @@ def test_what_a_worker_raises_reaches_the_caller(world, scene, monkeypatch):
     def broken(*arguments):
         raise ZeroDivisionError("tile")
 
-    monkeypatch.setattr(images, "camera_rays", broken)
+    monkeypatch.setattr(image_tracing, "camera_rays", broken)
     with pytest.raises(ZeroDivisionError, match="tile"):
         trace_image(world, scene.cameras[0], (64, 64), RaySettings(), threads=2)
 

@@ -9,7 +9,8 @@ from rtviewer.errors import FileFormatError, RtviewerError
 from rtviewer.session.commands import Session
 from rtviewer.session.document import Document
 from rtviewer.session.events import Refusal
-from rtviewer.session.image import shade_image, trace_image
+from rtviewer.session.image import shade_image
+from rtviewer.session.image_tracing import trace_image
 from rtviewer.session.picture_file import check_picture_path, hit_arrays, save_picture
 from rtviewer.session.state import ImageSettings, RaySettings
 from rtviewer.shade.modes import MODES

@@ -8,6 +8,7 @@ from rtviewer.dxr.programs import AnyHitProgram, IntersectionProgram
 from rtviewer.dxr.verdicts import VERDICTS, Counter, EventKind, Verdict
 from rtviewer.errors import InvalidInputError
 from rtviewer.session import explain
+from rtviewer.session.playback import ACCEPTED
 from rtviewer.session.raylog import walk_pixel, walk_ray
 from rtviewer.session.state import RaySettings
 
@@ -121,7 +122,8 @@ def test_any_hit_verdicts_name_the_program(world):
     ignored = [row for row in candidates(log) if row.verdict is Verdict.ANY_HIT_IGNORED]
     assert {row.instance for row in ignored} == {1}
     assert log.result.instance_index == 2
-    log = log_of(world, mask=0x01, ray_flags=RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH)
+    flags = RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH | RayFlag.FORCE_NON_OPAQUE
+    log = log_of(world, mask=0x01, ray_flags=flags)
     assert "any-hit ACCEPT accepted it, and ACCEPT_FIRST_HIT_AND_END_SEARCH ends" in accepted(log)[-1].text
     flags = RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH | RayFlag.FORCE_OPAQUE
     assert "opaque: committed, and ACCEPT_FIRST" in accepted(log_of(world, mask=0x01, ray_flags=flags))[-1].text
@@ -212,7 +214,9 @@ def test_all_verdicts_have_a_family_with_a_colour():
 
 
 def test_every_verdict_that_passed_all_tests_has_a_sentence():
-    assert {int(verdict) for verdict in explain.OF_HITS} == {*explain.ACCEPTED, int(Verdict.ANY_HIT_IGNORED)}
+    assert {int(verdict) for verdict in explain.OF_HITS} == {
+        *ACCEPTED, int(Verdict.ANY_HIT_IGNORED), int(Verdict.SURFACE_PASSED),
+    }  # fmt: skip
 
 
 @pytest.mark.rule("RAY-3", "RAY-5")

@@ -14,7 +14,7 @@ from rtviewer.errors import RtviewerError
 from rtviewer.scene.camera import Camera
 from rtviewer.scene.scene import Instance, Scene
 from rtviewer.session.document import build_world
-from rtviewer.session.image import trace_image
+from rtviewer.session.image_tracing import trace_image
 from rtviewer.session.state import RaySettings
 from rtviewer.shade import modes
 from rtviewer.shade.heatmap import NO_VALUE

@@ -139,3 +139,15 @@ def test_read_only_and_strided_rays_are_traced() -> None:
     rays = RayBatch(origin[:, ::2], RAYS.direction.copy(), RAYS.t_min, RAYS.t_max)
     rays.direction.setflags(write=False)
     assert dispatcher_of(PLAIN).trace(rays, TraceSettings()).hits.hit.all()
+
+
+def test_rays_that_part_walk_alone(calls: list[int]) -> None:
+    """Each would be alone in its packet: neighbours of a camera go together, bounces do not."""
+    random = np.random.default_rng(1)
+    bounces = random.normal(size=(1000, 3)).astype(np.float32)
+    assert not packets.go_together(bounces)
+    assert packets.go_together(np.abs(bounces))
+    assert packets.go_together(bounces[:1])
+    rays = RayBatch.make(np.zeros((1000, 3), np.float32), bounces)
+    dispatcher_of(PLAIN).trace(rays, TraceSettings())
+    assert calls == []

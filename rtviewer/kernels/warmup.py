@@ -27,9 +27,9 @@ from rtviewer.kernels import (
 
 def compile_all(progress: Callable[[float, str], None] | None = None) -> None:
     steps = [
+        ("builder", _builder),
         ("tracer", lambda: _tracer(False, False)),
         ("tracer of packets", _packets),
-        ("builder", _builder),
         ("tracer with counters", lambda: _tracer(True, False)),
         ("ray log", lambda: _tracer(True, True)),
         ("updates", _refit),

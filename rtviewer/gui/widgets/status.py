@@ -9,7 +9,7 @@ from rtviewer.dxr.flags import format_flags
 from rtviewer.gui.binding import follow, listen
 from rtviewer.gui.theme import Appearance, Theme, monospaced
 from rtviewer.session.commands import Session
-from rtviewer.session.events import DocumentChanged, ImageChanged, JobEnded, JobProgressed
+from rtviewer.session.events import DocumentChanged, JobEnded, JobProgressed, PictureChanged
 from rtviewer.session.jobs import Lane
 from rtviewer.session.state import State
 
@@ -55,7 +55,7 @@ class Status(QStatusBar):
             self,
             session,
             {
-                ImageChanged: self._image_changed,
+                PictureChanged: self._picture_changed,
                 JobProgressed: self._progressed,
                 JobEnded: self._ended,
                 DocumentChanged: lambda event: self._no_picture() if not event.is_rebuild else None,
@@ -86,7 +86,7 @@ class Status(QStatusBar):
         self.mask.setText("")
         self.speed.setText("")
 
-    def _image_changed(self, event: ImageChanged) -> None:
+    def _picture_changed(self, event: PictureChanged) -> None:
         rays = event.buffer.rays
         self.flags.setText(f"flags 0x{int(rays.ray_flags):03X}")
         self.flags.setToolTip(f"The picture shown was traced with {format_flags(rays.ray_flags)}")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -219,7 +220,18 @@ def check_request(request: ImageRequest) -> None:
     require([*found, *interval], "trace")
 
 
-def shade_image(buffer: ImageBuffer, settings: ImageSettings) -> Shaded:
-    """Colour an image by mode, palette and range. Any thread may. RtviewerError when its counters are missing."""
+def shade_image(buffer: ImageBuffer, settings: ImageSettings, pool: Executor | None = None) -> Shaded:
+    """Colour an image by mode, palette and range. Any thread may. RtviewerError when its counters are missing.
+
+    ``pool``: see ``shade.modes.shade``.
+    """
     picture = replace(buffer.picture(), closest_hit=settings.closest_hit, miss=settings.miss)
-    return shade(picture, settings.mode, settings.palette, settings.range_kind, settings.range_low, settings.range_high)
+    return shade(
+        picture,
+        settings.mode,
+        settings.palette,
+        settings.range_kind,
+        settings.range_low,
+        settings.range_high,
+        pool=pool,
+    )

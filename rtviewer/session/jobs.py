@@ -176,6 +176,8 @@ class JobRunner:
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or default_threads()
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="rtviewer-tile")
+        self.shade_pool = ThreadPoolExecutor(self.threads, thread_name_prefix="rtviewer-shade")
+        """Beside the pool of tiles, where a pass would keep colouring waiting."""
         self._plan = Plan()
         self._lanes: dict[Lane, _LaneThread] = {}
         self._lock = threading.Lock()
@@ -245,3 +247,4 @@ class JobRunner:
         for thread in lanes:
             thread.close(timeout)
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self.shade_pool.shutdown(wait=False)

@@ -193,7 +193,7 @@ class LiveWork:
             return  # the image with counters is on its way
 
         def work(_: Job) -> modes.Shaded:
-            return shade_image(buffer, settings)
+            return shade_image(buffer, settings, self.jobs.shade_pool if buffer.is_complete else None)
 
         def show(shaded: modes.Shaded) -> None:
             if self._image is not None and self._image.world is buffer.world:

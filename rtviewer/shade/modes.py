@@ -6,6 +6,7 @@ A mode either colours hits itself (``colours``) or gives numbers (``values``) th
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -35,6 +36,8 @@ NON_OPAQUE: Colour = (245, 205, 80)
 HIT: Colour = (226, 190, 110)
 MISS: Colour = (70, 74, 82)
 
+BAND_ROWS = 96
+"""Rows that one thread colours at a time."""
 MOST_ENTRIES = 8
 """Indices that a legend names."""
 
@@ -103,9 +106,12 @@ def shade(
     range_kind: str = "automatic",
     low: float = 0.0,
     high: float = 1.0,
+    *,
+    pool: Executor | None = None,
 ) -> Shaded:
     """Colour a picture; the RGBA has the picture's full width and height, each pixel repeated ``step`` times.
 
+    ``pool``: runs bands of rows beside each other where a pixel's colour depends on that pixel alone.
     Raises RtviewerError for an unknown mode and for one whose counters the picture has not.
     """
     mode = MODES.get(mode_name)
@@ -126,7 +132,7 @@ def shade(
         rgba = heatmap(values, palette_name, low, high)
         legend = scale_legend(mode.label, mode.unit, palette_name, low, high, whole=mode.whole)
     else:
-        rgba = _colour(picture, mode)
+        rgba = _colour(picture, mode, pool)
         low, high = 0.0, 1.0
         entries, note = _index_entries(picture, mode) if mode.index else (mode.entries, mode.note)
         legend = Legend(mode.label, mode.unit, entries=entries, note=note)
@@ -149,11 +155,21 @@ def _index_entries(picture: Picture, mode: Mode) -> tuple[tuple[tuple[str, Colou
     return entries, f"and {more:,} more" if more else ""
 
 
-def _colour(picture: Picture, mode: Mode) -> NDArray[np.uint8]:
+def _colour(picture: Picture, mode: Mode, pool: Executor | None) -> NDArray[np.uint8]:
     assert mode.colours is not None
     rgba = np.empty((*picture.hit.shape, 4), np.uint8)
     rgba[..., 3] = 255
-    rgba[..., :3] = mode.colours(picture)
+    is_local = mode.colours is _shaded and picture.receivers is None and picture.closest_hit in shadings.LOCAL
+    if pool is None or not is_local:
+        rgba[..., :3] = mode.colours(picture)
+    else:
+        colours = mode.colours
+
+        def colour_band(first: int) -> None:
+            rgba[first : first + BAND_ROWS, :, :3] = colours(picture.band(first, first + BAND_ROWS))
+
+        for _ in pool.map(colour_band, range(0, len(rgba), BAND_ROWS)):
+            pass  # raises what a band raised
     if not mode.shows_misses:
         rgba[~picture.hit] = NO_VALUE
     elif picture.receivers is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -62,6 +62,13 @@ class Receivers:
         return Receivers(self.source, **{name: getattr(self, name)[window] for name, _, _, _ in RECEIVER_FIELDS})
 
 
+HIT_NAMES = (
+    "hit", "t", "instance_index", "geometry_index", "primitive_index", "hit_kind", "instance_id", "attributes",
+    "hit_group_index", "invalid",
+)  # fmt: skip
+"""Fields of a Picture that are those of ``trace.request.Hits``."""
+
+
 @dataclass(frozen=True, eq=False)
 class Picture:
     """Hits of every ``step``-th pixel in x and y of a ``width`` x ``height`` image.
@@ -98,6 +105,13 @@ class Picture:
     closest_hit: str = "lambert"
     """Names of the shadings (``shadings``) that stand for the closest-hit and the miss shader."""
     miss: str = "sky"
+    first_row: int = 0
+    """Of the arrays: where they stand among the rows of the whole picture."""
+
+    def band(self, first: int, last: int) -> Picture:
+        """Some of its rows, for shadings that go by the pixel; without counters and receivers."""
+        rows: dict[str, Any] = {name: getattr(self, name)[first:last] for name in HIT_NAMES}
+        return replace(self, **rows, counters=None, x_ray=None, receivers=None, first_row=self.first_row + first)
 
     @cached_property
     def has_closest_hit(self) -> NDArray[np.bool_]:
@@ -118,7 +132,7 @@ class Picture:
         rows, columns = self.hit.shape
         right, up, forward = self.camera.basis().astype(np.float32)
         x = (2.0 * (np.arange(columns) * self.step + 0.5) / self.width - 1.0) * (self.width / self.height)
-        y = 1.0 - 2.0 * (np.arange(rows) * self.step + 0.5) / self.height
+        y = 1.0 - 2.0 * ((np.arange(rows) + self.first_row) * self.step + 0.5) / self.height
         if self.camera.orthographic_height is not None:
             half = 0.5 * self.camera.orthographic_height
         else:

@@ -116,6 +116,8 @@ MISS: dict[str, Shading] = {
         Shading("magenta", "A colour that no surface has, so that every hole shows", _plain(255, 0, 255)),
     )
 }
+LOCAL = ("lambert", "flat", "clay")
+"""Closest-hit shadings that go by the pixel, as all miss shadings do; the others look at the whole picture."""
 DEFAULT_CLOSEST_HIT, DEFAULT_MISS = "lambert", "sky"
 
 

@@ -40,6 +40,7 @@ class DepthRange(QWidget):
         self.slider.setRange(0, 1)
         self.slider.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the number fields are the way of the keyboard
         self.slider.valueChanged.connect(self._dragged)
+        self._shown: tuple[int, int, int] | None = None
         line = QHBoxLayout(self)
         line.setContentsMargins(0, 0, 0, 0)
         line.setSpacing(6)
@@ -55,6 +56,11 @@ class DepthRange(QWidget):
         self.show_range(self.low.value(), self.high.value())
 
     def show_range(self, low: int, high: int) -> None:
+        """Show these levels; painted anew only where something differs, because a camera that moves asks each time."""
+        shown = (low, high, self.slider.maximum())
+        if shown == self._shown and (low, high) == (self.low.value(), self.high.value()):
+            return
+        self._shown = shown
         with quiet(self.low, self.high, self.slider):
             self.low.setValue(low)
             self.high.setValue(high)
@@ -67,5 +73,6 @@ class DepthRange(QWidget):
         self.changed.emit(low, low if 0 <= high < low else high)
 
     def _dragged(self, ends: tuple[int, int]) -> None:
+        self._shown = None
         low, high = (int(end) for end in ends)
         self.changed.emit(low, -1 if high >= self._levels - 1 else high)

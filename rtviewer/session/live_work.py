@@ -91,9 +91,17 @@ class LiveWork:
         return self._log
 
     def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Tell ``listener`` every event on the owner's thread; returns the function that ends it."""
+        """Tell ``listener`` every event on the owner's thread; returns the function that ends it.
+
+        Ending does nothing more when the session was closed or it was ended before.
+        """
         self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+
+        def end() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return end
 
     def pump(self, timeout: float = 0.0) -> bool:
         """Without ``post``: handle what work has sent, waiting ``timeout`` seconds for the first; False if none."""

@@ -12,6 +12,7 @@ from rtviewer.dxr.flags import RayFlag
 from rtviewer.session.commands import Session
 from rtviewer.session.document import Document
 from rtviewer.session.events import ImageChanged, PictureChanged
+from rtviewer.session.warming import LONGEST_WAIT_SECONDS
 
 
 @pytest.fixture
@@ -90,3 +91,26 @@ def test_without_a_scene_nothing_waits(monkeypatch):
         assert session.warm_up().wait(5.0)
     finally:
         session.close()
+
+
+def test_warm_up_does_not_wait_for_a_picture_that_never_comes(monkeypatch, tmp_path):
+    """What was opened is no scene: the rest is loaded at once, and a window with it settles."""
+    monkeypatch.setattr(kernels, "warm_up", lambda report: [report(n / 3, "step") for n in range(3)])
+    path = tmp_path / "foreign.rtblob"
+    path.write_bytes(bytes(range(256)) * 4)
+    session = Session(live=True, threads=1)
+    try:
+        job = session.warm_up(after_first_picture=True)
+        session.open(path)
+        assert session.wait(LONGEST_WAIT_SECONDS / 2)
+        assert job.is_done()
+    finally:
+        session.close()
+
+
+def test_a_listener_may_end_late(tmp_path):
+    session = Session()
+    end = session.listen(lambda event: None)
+    session.close()
+    end()
+    end()

@@ -6,7 +6,8 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,10 @@ EVENT_WORDS = {
     EventKind.REPORT: "report",
     EventKind.REPEATED: "call repeated",
 }
+
+
+EVENTS_A_BREATH = 200
+"""Events that are put into words at a stretch."""
 
 
 def number_text(value: float) -> str:
@@ -106,11 +111,19 @@ def _csv_row(row: LogRow) -> list[Any]:
     ]  # fmt: skip
 
 
+def _rows(log: RayLog, events: Iterable[int]) -> Iterator[LogRow]:
+    """Rows of events, with a breath now and then: a thread that only computes can keep a window from drawing."""
+    for number, event in enumerate(events):
+        if number % EVENTS_A_BREATH == 0:
+            time.sleep(0.001)
+        yield log.row(int(event))
+
+
 def log_as(log: RayLog, form: LogFormat, events: Iterable[int]) -> str:
     """The events of some positions. Text has the ray before and the result after them; JSON is that of
     ``rtviewer ray --json`` with these events only; CSV has one line each under a line of names, -1 or nothing where
     a number does not apply. Takes about 30 microseconds an event."""
-    rows = (log.row(int(event)) for event in events)
+    rows = _rows(log, events)
     if form is LogFormat.JSON:
         return json.dumps(log.to_json(rows), indent=1, allow_nan=False)
     if form is LogFormat.CSV:

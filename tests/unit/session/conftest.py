@@ -9,7 +9,8 @@ from rtviewer.dxr.descs import AabbsGeometry, BlasInputs, TrianglesGeometry
 from rtviewer.dxr.flags import GeometryFlag, InstanceFlag
 from rtviewer.scene.camera import Camera
 from rtviewer.scene.scene import Instance, Scene
-from rtviewer.session.document import World, build_world
+from rtviewer.session.commands import Session
+from rtviewer.session.document import Document, World, build_world
 
 # Outward counter-clockwise: front faces by FACE-1.
 QUAD = np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]], np.float32)
@@ -60,3 +61,14 @@ def scene() -> Scene:
 @pytest.fixture(scope="session")
 def world(scene: Scene) -> World:
     return build_world(scene)
+
+
+@pytest.fixture
+def live(world, scene):
+    """A session that traces and colours by itself, with its first picture finished."""
+    session = Session(live=True, threads=2)
+    session.set_image_size(64, 36)
+    session.show_document(Document(None, scene, world))
+    assert session.wait()
+    yield session
+    session.close()

@@ -29,16 +29,6 @@ def session():
     session.close()
 
 
-@pytest.fixture
-def live(world, scene):
-    session = Session(live=True, threads=2)
-    session.set_image_size(64, 36)
-    session.show_document(Document(None, scene, world))
-    assert session.wait()
-    yield session
-    session.close()
-
-
 def heard(session, kind):
     events = []
     session.listen(lambda event: events.append(event) if isinstance(event, kind) else None)

@@ -5,24 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-import pytest
-
 from rtviewer import kernels
 from rtviewer.dxr.flags import RayFlag
 from rtviewer.session.commands import Session
 from rtviewer.session.document import Document
 from rtviewer.session.events import ImageChanged, PictureChanged
 from rtviewer.session.warming import LONGEST_WAIT_SECONDS
-
-
-@pytest.fixture
-def live(world, scene):
-    session = Session(live=True, threads=2)
-    session.set_image_size(64, 36)
-    session.show_document(Document(None, scene, world))
-    assert session.wait()
-    yield session
-    session.close()
 
 
 def told(session) -> list[ImageChanged]:

@@ -1,12 +1,12 @@
 """The walk of one ray through a two-level structure: one source for image, counters and log.
 
 ``counters`` and ``log`` are addresses or None; numba compiles one specialisation for each combination that is used, and
-what serves a None is not there. So the log cannot tell another story than the image.
+what serves a None is not there. ``walk_triangles`` is the walk of a bottom level where both are None: it meets the same
+nodes and leaves in the same order as ``walk_leaves``, and leaves out triangles that would only be counted or logged.
 
 Enumeration (TRAV-1, TRAV-7): depth first, children in the order that their node keeps for the ray's octant, or as
-stored where the first hit ends the search, boxes cut
-off only when they begin beyond the current end, so that candidates tying with the committed hit are still offered and
-DET-5 can choose.
+stored where the first hit ends the search. Boxes are cut off only when they begin beyond the current end, so that
+candidates tying with the committed hit are still offered and DET-5 can choose.
 
 ``walk`` is the address of the ray's block, laid out in ``state``; ``size`` counts stack entries, those of the top level
 below those of the bottom level. Without counters and log a step keeps only what decides; the order is the same.

@@ -141,6 +141,7 @@ def finish_ray(walk, batch, ray):
     store_i64(load_i64(batch + BATCH_INSTANCE_ID) + 8 * ray, np.int64(instance_id))
     store_i64(load_i64(batch + BATCH_HIT_GROUP) + 8 * ray, np.int64(record))
     fault = load_i64(walk + FAULT)
-    if fault != 0 and load_i64(batch + BATCH_FAULT) == 0:
+    # Rays are not finished in order; the first of the batch is told.
+    if fault != 0 and (load_i64(batch + BATCH_FAULT) == 0 or ray < load_i64(batch + BATCH_FAULT_RAY)):
         store_i64(batch + BATCH_FAULT, fault)
         store_i64(batch + BATCH_FAULT_RAY, np.int64(ray))

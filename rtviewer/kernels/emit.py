@@ -116,21 +116,25 @@ def permute8(builder, values, order):
 
 
 def store_chosen(builder, values, chosen, address):
-    """Store the chosen lanes of eight one after the other; all eight elements from the address on may be written."""
+    """Store the chosen lanes of eight one after the other, and give them as a vector; all eight elements from the
+    address on may be written."""
     if has("avx512vl"):
         name = "llvm.x86.avx512.mask.compress.v8" + ("f32" if values.type == FLOAT8 else "i32")
         packed = call(builder, name, values.type, [values, ir.Constant(values.type, ir.Undefined), chosen])
-        store(builder, packed, address, 0)
     elif has("avx2"):
         row = builder.gep(_packing_table(builder), [ir.Constant(INT32, 0), mask(builder, chosen)])
         bytes8 = builder.bitcast(builder.load(row), ir.VectorType(ir.IntType(8), 8))
-        store(builder, permute8(builder, values, builder.zext(bytes8, INT8X32)), address, 0)
+        packed = permute8(builder, values, builder.zext(bytes8, INT8X32))
     else:
+        place = address
         for lane in range(8):
             at = ir.Constant(INT32, lane)
-            store(builder, builder.extract_element(values, at), address, 0)
+            store(builder, builder.extract_element(values, at), place, 0)
             step = builder.zext(builder.extract_element(chosen, at), INT64)
-            address = builder.add(address, builder.shl(step, ir.Constant(INT64, 2)))
+            place = builder.add(place, builder.shl(step, ir.Constant(INT64, 2)))
+        return load(builder, address, 0, values.type)
+    store(builder, packed, address, 0)
+    return packed
 
 
 def _packing_table(builder):

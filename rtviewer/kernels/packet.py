@@ -1,8 +1,8 @@
 """The walk of 16 rays at once: hits to the bit those of ``traverse``, where only opaque triangles decide.
 
 ``trace.packets`` says when it may be used. Rays walk together as long as their directions have the same signs (and, in
-a bottom level, the same longest axis); a packet is cut into such groups, and what is left over walks alone, on the
-block of one ray (``traverse``), as does everything that a packet cannot do: procedural boxes, huge coordinates.
+a bottom level, the same longest axis); a packet is cut into such groups, and what is left over walks alone, side by
+side (``stream``), as does everything that a packet cannot do: procedural boxes, huge coordinates.
 Since no any-hit program runs, a hit depends on the candidates only and not on their order (DET-5).
 """
 
@@ -18,12 +18,10 @@ from rtviewer.kernels.constants import (
     BACK_FACE,
     FRONT_FACE,
     INDEXED_PACK_SIZE,
-    INSTANCE_DESC_SIZE,
     INSTANCE_LEAF_SIZE,
     NODE_SIZE,
     OPACITY_CULLED_OPAQUE,
     TRIANGLE_PACK_SIZE,
-    VERDICT_NONE,
 )
 from rtviewer.kernels.culling import hit_kind, is_facing_culled
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64, store_f32, store_f64, store_i32, store_i64
@@ -46,8 +44,7 @@ from rtviewer.kernels.packet_vector import (
 from rtviewer.kernels.parts import call_walk_level
 from rtviewer.kernels.ray_box import WIDEN
 from rtviewer.kernels.ray_setup import is_usual
-from rtviewer.kernels.traverse import enter_open, instance_verdict, walk_stacked
-from rtviewer.kernels.traverse import walk_top as walk_alone
+from rtviewer.kernels.stream import begin_bottom, begin_top, enter, is_open, prepare_slot, slot_of, take_next
 from rtviewer.kernels.triangles import fill_pack
 from rtviewer.kernels.vector import lowest_bit
 from rtviewer.kernels.vector_portable import HUGE
@@ -79,6 +76,10 @@ def trace_packets(request, first, last):
     )
     entries = packet + (at.PACKET_REFS + 4 * load_i64(request + at.REQUEST_STACK) + 63) // 64 * 64
     store_i64(walk + state.WORLD, world)
+    stream = load_i64(request + at.REQUEST_STREAM)
+    store_i64(packet + at.STREAM, stream)
+    for number in range(load_i64(stream + state.STREAM_COUNT)):
+        prepare_slot(world, stream, number)
     for lane in range(RAYS):
         store_i32(packet + at.ASIDE + 4 * lane, np.int32(0))
     store_i32(packet + at.HIT_ONLY, np.int32(load_i64(request + at.REQUEST_HIT_ONLY)))
@@ -121,7 +122,7 @@ def walk_world(world, packet, walk, entries, traced):
     """All rays of a packet through the top level, group by group."""
     only = load_i64(world + state.WORLD_ONLY_LEAF)
     if only != 0:
-        enter(world, only, packet, walk, entries, np.int64(0), traced)
+        enter_together(world, only, packet, walk, entries, np.int64(0), traced)
         return
     reach, condition = load_f32(world + state.WORLD_REACH), load_f32(world + state.WORLD_CONDITION)
     for part in range(at.PARTS):
@@ -131,12 +132,7 @@ def walk_world(world, packet, walk, entries, traced):
         group = same_class(packet, kind, at.CLASS_TOP) & traced
         traced &= ~group
         if count_lanes(group) <= FEW:
-            while group != NONE:
-                lane = lowest_lane(group)
-                group &= group - ONE
-                load_lane(packet, walk, lane)
-                walk_alone(world, walk, None, None)
-                store_lane(packet, walk, lane)
+            go_alone(packet, walk, group, np.int64(0), np.int64(0))
         else:
             set_group(packet, packet, packet + at.BOUNDS_WORLD, kind, group)
             walk_top(world, packet, walk, entries, kind, group)
@@ -170,7 +166,7 @@ def walk_top(world, packet, walk, entries, octant, group):
             )
         else:
             for leaf in range(~ref >> 2, (~ref >> 2) + (~ref & 3) + 1):
-                enter(world, leaves + leaf * INSTANCE_LEAF_SIZE, packet, walk, entries, size, active)
+                enter_together(world, leaves + leaf * INSTANCE_LEAF_SIZE, packet, walk, entries, size, active)
             shorten(packet, packet, bounds, group)
             active = NONE
         if active != NONE:
@@ -181,7 +177,7 @@ def walk_top(world, packet, walk, entries, octant, group):
 
 
 @jit
-def enter(world, leaf, packet, walk, entries, size, active):
+def enter_together(world, leaf, packet, walk, entries, size, active):
     """The active rays through one instance."""
     store_i64(packet + at.ACTIVE, np.int64(active))
     call_walk_level(load_i64(world + state.WORLD_ENTER_GROUP), leaf, packet, walk, entries, size)
@@ -191,14 +187,12 @@ def enter_group(leaf, packet, walk, entries, size):
     """The active rays through one instance: filters, then its bottom level, group by group. A part (``parts``)."""
     world, active = load_i64(walk + state.WORLD), np.uint64(load_i64(packet + at.ACTIVE))
     instance = np.int64(load_i32(leaf + 48))
-    row = np.int64(load_i32(load_i64(world + state.WORLD_INSTANCE_BLAS) + 4 * instance))
-    desc = load_i64(world + state.WORLD_DESCS) + instance * INSTANCE_DESC_SIZE
-    if instance_verdict(world, row, instance, desc, leaf, walk) != VERDICT_NONE:
+    if not is_open(world, leaf, walk):
         return 0
-    blas = load_i64(world + state.WORLD_BLASES) + row * state.BLAS_ROW_SIZE
+    blas = load_i64(walk + state.BLAS)
     reach = load_f32(blas + state.BLAS_REACH)
     if load_i64(blas + state.BLAS_IS_TRIANGLES) == 0 or reach >= HUGE:
-        enter_each(leaf, blas, packet, walk, active)
+        go_alone(packet, walk, active, leaf, np.int64(0))
         return 0
     store_i32(packet + at.ENTERED, np.int32(instance))
     culled = load_i64(walk + state.OPACITY_OF_OPAQUE) >= OPACITY_CULLED_OPAQUE
@@ -217,7 +211,7 @@ def enter_group(leaf, packet, walk, entries, size):
         group = same_class(space, kind, at.CLASS_BOTTOM) & active
         active &= ~group
         if count_lanes(group) <= FEW or kind & at.CLASS_HUGE != 0:
-            enter_each(leaf, blas, packet, walk, group)
+            go_alone(packet, walk, group, leaf, np.int64(0))
         else:
             set_group(space, packet, packet + at.BOUNDS_OBJECT, kind, group)
             set_facing(packet, kind, instance_flags, load_i64(walk + state.RAY_FLAGS))
@@ -260,7 +254,9 @@ def walk_group(blas, packet, walk, entries, base):
     while active != NONE:
         if count_lanes(active) <= (few_left if ref >= 0 else few_at_leaf):
             aside |= active
-            put_aside(blas, packet, walk, active, ref, entries + at.ENTRY_VECTORS * size)
+            if put_aside(packet, active, ref, entries + at.ENTRY_VECTORS * size):
+                go_alone(packet, walk, aside, np.int64(0), blas)
+                aside = NONE
             active = NONE
         elif ref >= 0:
             size, active = visit_children(
@@ -291,60 +287,92 @@ def walk_group(blas, packet, walk, entries, base):
         else:
             size, active = next_entry(packet, entries, size)
         ref = np.int64(load_i32(packet + refs + 4 * size))
-    while aside != NONE:
-        lane = lowest_lane(aside)
-        aside &= aside - ONE
-        walk_aside(blas, packet, walk, lane)
+    go_alone(packet, walk, aside, np.int64(0), blas)
     return 0
 
 
 @jit
-def enter_each(leaf, blas, packet, walk, lanes):
-    """Rays into an instance one by one."""
-    while lanes != NONE:
-        lane = lowest_lane(lanes)
-        lanes &= lanes - ONE
-        load_lane(packet, walk, lane)
-        if load_i64(walk + state.ENDED) == 0:
-            enter_open(leaf, blas, walk)
-        store_lane(packet, walk, lane)
+def go_alone(packet, walk, lanes, leaf, blas):
+    """Walk rays with ``walk_alone``."""
+    part = load_i64(load_i64(walk + state.WORLD) + state.WORLD_WALK_ALONE)
+    call_walk_level(part, packet, walk, np.int64(lanes), np.int64(leaf), np.int64(blas))
+
+
+def walk_alone(packet, walk, lanes, leaf, blas):
+    """Rays side by side (``stream``) rather than together. A part (``parts``).
+
+    ``leaf``: of the instance that they enter. ``blas``, where ``leaf`` is 0: row of the bottom level of which they have
+    put parts aside, and go on with those. Both 0: they start at the top.
+    """
+    world, stream, waiting = load_i64(walk + state.WORLD), load_i64(packet + at.STREAM), np.uint64(lanes)
+    while waiting != NONE:
+        count, chosen = np.int64(0), waiting
+        while waiting != NONE and count < load_i64(stream + state.STREAM_COUNT):
+            lane = lowest_lane(waiting)
+            waiting &= waiting - ONE
+            stand(world, packet, walk, slot_of(stream, count), lane, leaf, blas)
+            count += 1
+        call_walk_level(load_i64(world + state.WORLD_WALK_SLOTS), world, stream, count, np.int64(0), np.int64(0))
+        for number in range(count):
+            lane = lowest_lane(chosen)
+            chosen &= chosen - ONE
+            store_lane(packet, slot_of(stream, number), lane)
+    return 0
 
 
 @jit
-def put_aside(blas, packet, walk, lanes, ref, entry):
-    """Remember for rays that they have to go on from a reference; ``entry``: address of where they enter."""
+def stand(world, packet, walk, slot, lane, leaf, blas):
+    """Let a slot stand where its ray starts; see ``walk_alone``."""
+    load_lane(packet, slot, lane)
+    if load_i64(slot + state.ENDED) != 0:
+        return
+    if leaf == 0 and blas == 0:
+        begin_top(world, slot)
+        return
+    for field in (
+        state.INSTANCE, state.INSTANCE_FLAGS, state.INSTANCE_CONTRIBUTION, state.OPACITY_OF_OPAQUE,
+        state.OPACITY_OF_NON_OPAQUE, state.BLAS,
+    ):  # fmt: skip
+        store_i64(slot + field, load_i64(walk + field))
+    if leaf != 0:
+        enter(leaf, slot, np.int64(0))
+    else:
+        stand_aside(packet, slot, lane)
+
+
+@jit
+def put_aside(packet, lanes, ref, entry):
+    """Remember for rays that they have to go on from a reference; whether one has no room for more. ``entry``: address
+    of where they enter."""
+    is_full = False
     while lanes != NONE:
         lane = lowest_lane(lanes)
         lanes &= lanes - ONE
-        if load_i32(packet + at.ASIDE + 4 * lane) == at.ASIDE_ROOM:
-            walk_aside(blas, packet, walk, lane)
-        count = np.int64(load_i32(packet + at.ASIDE + 4 * lane))
-        item = packet + at.ASIDE_ITEMS + 8 * (at.ASIDE_ROOM * lane + count)
+        count = np.int64(load_i32(packet + at.ASIDE + 4 * lane)) + 1
+        item = packet + at.ASIDE_ITEMS + 8 * (at.ASIDE_ROOM * lane + count - 1)
         store_i32(item, np.int32(ref))
         store_f32(item + 4, load_f32(entry + 4 * lane))
-        store_i32(packet + at.ASIDE + 4 * lane, np.int32(count + 1))
+        store_i32(packet + at.ASIDE + 4 * lane, np.int32(count))
+        is_full |= count == at.ASIDE_ROOM
+    return is_full
 
 
 @jit
-def walk_aside(blas, packet, walk, lane):
-    """A ray alone through the parts of the bottom level that it has put aside, those met first before the others."""
-    own = packet + at.PART_SIZE * (lane >> 4) + 4 * (lane & 15)
+def stand_aside(packet, slot, lane):
+    """Let a slot stand at the parts of the bottom level that its ray has put aside, those met first before the
+    others."""
+    own, blas = packet + at.PART_SIZE * (lane >> 4) + 4 * (lane & 15) + at.PACKET_OBJECT, load_i64(slot + state.BLAS)
+    for axis in range(3):
+        store_f32(slot + state.OBJECT_ORIGIN + 4 * axis, load_f32(own + at.SPACE_ORIGIN + at.VECTOR * axis))
+        store_f32(slot + state.OBJECT_DIRECTION + 4 * axis, load_f32(own + at.SPACE_DIRECTION + at.VECTOR * axis))
+    begin_bottom(slot, blas, is_usual(slot + state.OBJECT_ORIGIN, load_f32(blas + state.BLAS_REACH)), np.int64(0))
     count = np.int64(load_i32(packet + at.ASIDE + 4 * lane))
     store_i32(packet + at.ASIDE + 4 * lane, np.int32(0))
-    if count == 0 or load_f32(own + at.PACKET_END) == DEAD:
-        return
-    load_lane(packet, walk, lane)
-    own += at.PACKET_OBJECT
-    for axis in range(3):
-        store_f32(walk + state.OBJECT_ORIGIN + 4 * axis, load_f32(own + at.SPACE_ORIGIN + at.VECTOR * axis))
-        store_f32(walk + state.OBJECT_DIRECTION + 4 * axis, load_f32(own + at.SPACE_DIRECTION + at.VECTOR * axis))
-    items = packet + at.ASIDE_ITEMS + 8 * at.ASIDE_ROOM * lane
     for number in range(count):
-        item = items + 8 * (count - 1 - number)
-        store_i32(load_i64(walk + state.STACK_REFERENCES) + 4 * number, load_i32(item))
-        store_f32(load_i64(walk + state.STACK_ENTRIES) + 4 * number, load_f32(item + 4))
-    walk_stacked(blas, is_usual(walk + state.OBJECT_ORIGIN, load_f32(blas + state.BLAS_REACH)), walk, count)
-    store_lane(packet, walk, lane)
+        item, size = packet + at.ASIDE_ITEMS + 8 * (at.ASIDE_ROOM * lane + count - 1 - number), number + 1
+        store_i32(load_i64(slot + state.STACK_REFERENCES) + 4 * size, load_i32(item))
+        store_f32(load_i64(slot + state.STACK_ENTRIES) + 4 * size, load_f32(item + 4))
+    take_next(slot, count + 1)
 
 
 @jit

@@ -89,13 +89,15 @@ ACTIVE = RANKS + VECTOR
 GROUP = ACTIVE + 8
 GROUP_CLASS = ACTIVE + 16
 """int64, what SPACE_CLASS is for them."""
+STREAM = ACTIVE + 24
+"""Address of the slots of rays that walk alone."""
 CANDIDATES = ACTIVE + VECTOR
 """What is left to be decided of a leaf, at most two for each triangle and part, and one to spare: int64 address of a
 triangle, int32 bits of rays, int32 half of a part."""
 ASIDE = CANDIDATES + 16 * (16 * PARTS + 4)
 """What rays have put aside to walk alone later: for each ray how many, int32, then its items of 8 bytes: reference,
 float32 where the ray enters."""
-ASIDE_ROOM = 24
+ASIDE_ROOM = 12
 ASIDE_ITEMS = ASIDE + 4 * LANES * PARTS
 PACKET_REFS = ASIDE_ITEMS + 8 * ASIDE_ROOM * LANES * PARTS
 """The stack's references, int32; its entries, a vector for each part, follow after a multiple of 64 bytes."""
@@ -128,4 +130,6 @@ REQUEST_WALK = 152
 REQUEST_WORLD = 160
 REQUEST_STACK = 168
 """Entries that the packet's stack has room for."""
-REQUEST_SIZE = 176
+REQUEST_STREAM = 176
+"""Address of the stream for rays that walk alone; its slots hold the flags, mask and programs of REQUEST_WALK."""
+REQUEST_SIZE = 184

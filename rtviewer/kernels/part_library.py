@@ -6,26 +6,24 @@ import ctypes
 from functools import cache
 
 import numba
+import numpy as np
 
 from rtviewer.kernels.candidates import offer
+from rtviewer.kernels.memory import load_i64
 from rtviewer.kernels.parts import OFFER, WALK_LEVEL
-from rtviewer.kernels.traverse import walk_leaves, walk_triangles
+from rtviewer.kernels.procedurals import test_box_leaf
+from rtviewer.kernels.state import BLAS_GEOMETRIES, BLAS_GEOMETRY_COUNT, BLAS_LEAVES
+from rtviewer.kernels.traverse import walk_leaves
 
 PLAIN, COUNTING, LOGGING = range(3)
 
 
-def plain_triangles(blas, walk, base, first, stacked):
-    walk_triangles(blas, walk, base, first, stacked, None)
-    return 0
-
-
-def plain_indexed(blas, walk, base, first, stacked):
-    walk_triangles(blas, walk, base, first, stacked, True)
-    return 0
-
-
-def plain_leaves(blas, walk, base, counters, log):
-    walk_leaves(blas, walk, base, None, None)
+def plain_boxes(blas, walk, first, last, _):
+    """The procedural boxes of a leaf."""
+    test_box_leaf(
+        load_i64(blas + BLAS_LEAVES), first, last, load_i64(blas + BLAS_GEOMETRIES),
+        load_i64(blas + BLAS_GEOMETRY_COUNT), walk, np.int64(0), None, None,
+    )  # fmt: skip
     return 0
 
 
@@ -47,7 +45,7 @@ def counting_offer(is_triangle, t, kind, a, b, opacity, number, geometries, geom
     return offer(is_triangle != 0, t, kind, a, b, opacity, number, geometries, geometry_count, walk, counters)
 
 
-LEAVES = {PLAIN: plain_leaves, COUNTING: counting_leaves, LOGGING: logging_leaves}
+LEAVES = {COUNTING: counting_leaves, LOGGING: logging_leaves}
 OFFERS = {PLAIN: plain_offer, COUNTING: counting_offer, LOGGING: counting_offer}
 
 

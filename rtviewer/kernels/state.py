@@ -5,7 +5,7 @@ Blocks instead of arrays, because inner kernels take addresses (see ``memory``).
 
 from __future__ import annotations
 
-# The world: 176 bytes.
+# The world: 184 bytes.
 WORLD_NODES = 0
 WORLD_LEAVES = 8
 WORLD_DESCS = 16
@@ -37,14 +37,15 @@ WORLD_REPORT = 112
 WORLD_REPEAT = 120
 """1: any-hit and intersection calls are repeated where the rules allow it (AH-7, PROC-8)."""
 # Addresses of parts (``parts``), 0 where none can be needed:
-WORLD_WALK_TRIANGLES = 128
-WORLD_WALK_INDEXED = 136
+WORLD_WALK_SLOTS = 128
+WORLD_TEST_BOXES = 136
 WORLD_WALK_LEAVES = 144
 WORLD_OFFER = 152
 WORLD_ENTER_GROUP = 160
 """Of packets (``packet``), likewise the next."""
 WORLD_WALK_GROUP = 168
-WORLD_SIZE = 176
+WORLD_WALK_ALONE = 176
+WORLD_SIZE = 184
 
 # A BLAS row: 88 bytes.
 BLAS_NODES = 0
@@ -136,9 +137,37 @@ REPORTS = 896
 """What a built-in intersection program reports (``intersections``): 64 bytes."""
 CANDIDATE_BLOCK = 960
 """The block of the candidate that a user's program is called for (``candidate_block``): 296 bytes."""
-WALK_SIZE = 1256
+# Of a walk that is one of many side by side (``stream``): where it stands. The reference it takes next:
+SLOT_NEXT = 1256
+SLOT_SIZE = 1264
+"""Entries on its stack."""
+SLOT_RAY = 1272
+"""Number of its ray in the batch, -1 for none."""
+# What level it is in: addresses of nodes, leaves and slab, bytes of a leaf's unit, what leaves hold, order of children.
+LEVEL_NODES = 1280
+LEVEL_LEAVES = 1288
+LEVEL_LEAF_SIZE = 1296
+LEVEL_LEAF_KIND = 1304
+LEVEL_SLAB = 1312
+LEVEL_OCTANT = 1320
+WALK_SIZE = 1328
 STACK_SLACK = 8
 """Entries past the end that a step may overwrite."""
+
+# A stream: slots for many walks, each with its references and entries behind it.
+STREAM_SLOTS = 0
+"""Address of the first."""
+STREAM_SLOT_SIZE = 8
+"""Bytes from one to the next."""
+STREAM_COUNT = 16
+STREAM_ROOM = 24
+"""Entries that each stack has room for."""
+STREAM_LISTS = 32
+"""Address of four lists of as many int64 as there are slots."""
+STREAM_FIRST = 40
+"""The rays that slots are given: from this one on, up to that before the next."""
+STREAM_LAST = 48
+STREAM_SIZE = 56
 
 # A batch of rays: addresses of its arrays.
 BATCH_ORIGIN = 0

@@ -1,15 +1,15 @@
-"""The walk of one ray through a two-level structure: one source for image, counters and log.
+"""The walk of one ray through a two-level structure, with counters and, where it is wanted, a log.
 
-``counters`` and ``log`` are addresses or None; numba compiles one specialisation for each combination that is used, and
-what serves a None is not there. ``walk_triangles`` is the walk of a bottom level where both are None: it meets the same
-nodes and leaves in the same order as ``walk_leaves``, and leaves out triangles that would only be counted or logged.
+``counters`` is an address, ``log`` one or None; numba compiles one specialisation for each, and what serves a None is
+not there. What neither counts nor logs is traced by ``stream``, which meets the same nodes and leaves in the same
+order and leaves out what would only be counted or logged.
 
 Enumeration (TRAV-1, TRAV-7): depth first, children in the order that their node keeps for the ray's octant, or as
 stored where the first hit ends the search. Boxes are cut off only when they begin beyond the current end, so that
 candidates tying with the committed hit are still offered and DET-5 can choose.
 
 ``walk`` is the address of the ray's block, laid out in ``state``; ``size`` counts stack entries, those of the top level
-below those of the bottom level. Without counters and log a step keeps only what decides; the order is the same.
+below those of the bottom level.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from rtviewer.kernels.constants import (
     EVENT_INSTANCE_SKIPPED,
     EVENT_NODE_ENTERED,
     EVENT_NODE_SKIPPED,
-    INDEXED_PACK_SIZE,
     INSTANCE_DESC_SIZE,
     INSTANCE_LEAF_SIZE,
     INSTANCE_SINGULAR,
@@ -40,9 +39,7 @@ from rtviewer.kernels.constants import (
     NODE_SIZE,
     OPACITY_CULLED_NON_OPAQUE,
     OPACITY_CULLED_OPAQUE,
-    PACK_IDS,
     RAY_ACCEPT_FIRST_HIT,
-    TRIANGLE_PACK_SIZE,
     VERDICT_BOX_BEYOND_CURRENT_END,
     VERDICT_BOX_MISSED,
     VERDICT_CULLED_NON_OPAQUE,
@@ -70,15 +67,12 @@ from rtviewer.kernels.state import (
     BLAS_GEOMETRY_COUNT,
     BLAS_HAS_NON_OPAQUE,
     BLAS_HAS_OPAQUE,
-    BLAS_INDICES,
     BLAS_IS_TRIANGLES,
     BLAS_LEAVES,
     BLAS_NODE_COUNT,
     BLAS_NODES,
     BLAS_REACH,
     BLAS_ROW_SIZE,
-    BLAS_VERTICES,
-    EDGES,
     ENDED,
     INSTANCE,
     INSTANCE_CONTRIBUTION,
@@ -92,12 +86,9 @@ from rtviewer.kernels.state import (
     OPACITY_OF_NON_OPAQUE,
     OPACITY_OF_OPAQUE,
     ORIGIN,
-    PACK,
-    PACK_FOUND,
     RAY_FLAGS,
     RAY_MASK,
     SHEAR,
-    SHEAR_SCALE,
     SLAB_BOTTOM,
     SLAB_TOP,
     STACK_ENTRIES,
@@ -115,14 +106,11 @@ from rtviewer.kernels.state import (
     WORLD_LEAVES,
     WORLD_NODE_COUNT,
     WORLD_NODES,
-    WORLD_ONLY_LEAF,
     WORLD_REACH,
-    WORLD_WALK_INDEXED,
     WORLD_WALK_LEAVES,
-    WORLD_WALK_TRIANGLES,
 )
-from rtviewer.kernels.triangles import axis_offset, fill_pack, test_met_triangles, test_triangle_leaf, used_lanes
-from rtviewer.kernels.vector import boxes, triangles, visit
+from rtviewer.kernels.triangles import test_triangle_leaf
+from rtviewer.kernels.vector import boxes
 from rtviewer.kernels.vector_portable import NONE, UNORDERED
 
 TOP, BOTTOM = np.int64(0), np.int64(1)
@@ -136,52 +124,22 @@ def trace_rays(world, batch, counters, log, walk, first, last):
     """Trace rays ``first`` to ``last - 1``.
 
     ``world``, ``batch``, ``walk``: addresses of blocks laid out in ``state``. ``counters``: address of (n, COUNTERS)
-    int32, zeroed, or None. ``log``: address of a log, or None.
+    int32, zeroed. ``log``: address of a log, or None.
     """
     store_i64(walk + WORLD, world)
     store_i32(walk + OPACITY_KEY, np.int32(-1))
     alike = are_arguments_alike(batch)
     if alike and last > first:
         set_arguments(walk, batch, first)
-    if counters is None and log is None and alike and load_i64(world + WORLD_ONLY_LEAF) != 0:
-        trace_into_only(world, batch, walk, first, last)
-        return
     not_empty = load_i64(world + WORLD_NODE_COUNT) > 0
     for ray in range(first, last):
         if not alike:
             set_arguments(walk, batch, ray)
         if begin_ray(walk, batch, ray) and not_empty:
-            if counters is None:
-                walk_top(world, walk, None, log)
-            else:
-                walk_top(world, walk, counters + ray * (4 * COUNTERS), log)
+            walk_top(world, walk, counters + ray * (4 * COUNTERS), log)
         finish_ray(walk, batch, ray)
         if log is not None:
             store_i64(load_i64(batch + BATCH_LOG_END) + 8 * ray, load_i64(log + LOG_COUNT))
-
-
-@inline_jit
-def trace_into_only(world, batch, walk, first, last):
-    """Trace rays with the same arguments in a world of one instance: what keeps all of them out is asked once."""
-    leaf = load_i64(world + WORLD_ONLY_LEAF)
-    instance = np.int64(load_i32(leaf + 48))
-    row = np.int64(load_i32(load_i64(world + WORLD_INSTANCE_BLAS) + 4 * instance))
-    desc = load_i64(world + WORLD_DESCS) + instance * INSTANCE_DESC_SIZE
-    is_open = instance_verdict(world, row, instance, desc, leaf, walk) == VERDICT_NONE
-    blas = load_i64(world + WORLD_BLASES) + row * BLAS_ROW_SIZE
-    for ray in range(first, last):
-        if begin_ray(walk, batch, ray) and is_open:
-            enter_open(leaf, blas, walk)
-        finish_ray(walk, batch, ray)
-
-
-@inline_jit
-def enter_open(leaf, blas, walk):
-    """Into an instance whose filters let the ray in (``instance_verdict``), with nothing else on the stack."""
-    to_object(leaf, walk)
-    usual = is_usual(walk + OBJECT_ORIGIN, load_f32(blas + BLAS_REACH))
-    if usual or is_object_ray_finite(walk):
-        walk_bottom(blas, usual, walk, np.int64(0), None, None)
 
 
 @inline_jit
@@ -193,13 +151,12 @@ def order_of(walk, ray):
 
 
 @inline_jit
-def push_root(walk, size, counters, log):
+def push_root(walk, size):
     """Stack the root of a level; returns the stack's new size."""
     store_i32(load_i64(walk + STACK_REFERENCES) + 4 * size, np.int32(0))
     store_f32(load_i64(walk + STACK_ENTRIES) + 4 * size, load_f32(walk + T_MIN))
-    if counters is not None or log is not None:
-        store_f32(load_i64(walk + STACK_EXITS) + 4 * size, load_f32(walk + T_MAX))
-        store_i64(load_i64(walk + STACK_PLACES) + 8 * size, np.int64(-1))
+    store_f32(load_i64(walk + STACK_EXITS) + 4 * size, load_f32(walk + T_MAX))
+    store_i64(load_i64(walk + STACK_PLACES) + 8 * size, np.int64(-1))
     return size + 1
 
 
@@ -221,17 +178,13 @@ def take_next(walk, base, size, level, instance, log):
 @inline_jit
 def walk_top(world, walk, counters, log):
     """The top level: nodes, then each instance that a leaf names."""
-    ray = walk + ORIGIN
-    reach = max(abs(load_f32(ray)), max(abs(load_f32(ray + 4)), abs(load_f32(ray + 8))))
-    # The object ray is off by some roundings of world coordinates, times what the transforms make of them.
-    reach = (load_f32(world + WORLD_REACH) + reach) * load_f32(world + WORLD_CONDITION)
-    set_slab(walk + SLAB_TOP, ray, reach, is_usual(ray, reach))
+    set_top(world, walk)
     octant = order_of(walk, ORIGIN)
     nodes, leaves = load_i64(world + WORLD_NODES), load_i64(world + WORLD_LEAVES)
-    ref, size = take_next(walk, np.int64(0), push_root(walk, np.int64(0), counters, log), TOP, NOBODY, log)
+    ref, size = take_next(walk, np.int64(0), push_root(walk, np.int64(0)), TOP, NOBODY, log)
     while ref != NONE:
         if ref >= 0:
-            ref, size = visit_node(nodes, ref, walk + SLAB_TOP, octant, walk, size, counters, log, TOP, NOBODY)
+            size = visit_node(nodes, ref, walk + SLAB_TOP, octant, walk, size, counters, log, TOP, NOBODY)
         else:
             place, entry, leave = slot_of(walk, size, log)
             for leaf in range(~ref >> 2, (~ref >> 2) + (~ref & 3) + 1):
@@ -239,22 +192,24 @@ def walk_top(world, walk, counters, log):
                 enter_instance(world, address, walk, size, place, entry, leave, counters, log)
                 if load_i64(walk + ENDED) != 0:
                     return
-            ref = np.int64(NONE)
-        if ref == NONE:
-            ref, size = take_next(walk, np.int64(0), size, TOP, NOBODY, log)
+        ref, size = take_next(walk, np.int64(0), size, TOP, NOBODY, log)
+
+
+@jit
+def set_top(world, walk):
+    """What a walk of the top level needs of the ray."""
+    ray = walk + ORIGIN
+    reach = max(abs(load_f32(ray)), max(abs(load_f32(ray + 4)), abs(load_f32(ray + 8))))
+    # The object ray is off by some roundings of world coordinates, times what the transforms make of them.
+    reach = (load_f32(world + WORLD_REACH) + reach) * load_f32(world + WORLD_CONDITION)
+    set_slab(walk + SLAB_TOP, ray, reach, is_usual(ray, reach))
 
 
 @inline_jit
 def visit_node(nodes, node, slab, octant, walk, size, counters, log, level, instance):
-    """Test the children of a node and stack those the ray meets, farthest first: (reference, new size).
-
-    The reference is the nearest child, which follows at once; NONE where it is taken from the stack like the others.
-    """
+    """Test the children of a node and stack those the ray meets, farthest first; the stack's new size."""
     address = nodes + node * NODE_SIZE
     end = load_f32(walk + T_CURRENT) * WIDEN
-    if counters is None and log is None:
-        references, entries = load_i64(walk + STACK_REFERENCES), load_i64(walk + STACK_ENTRIES)
-        return visit(address, slab, load_f32(walk + T_MIN), end, references, entries, size, octant)
     count(counters, COUNT_BLAS_NODES_VISITED if level == BOTTOM else COUNT_TLAS_NODES_VISITED, 1)
     mask = boxes(address, slab, load_f32(walk + T_MIN), end, walk + INTERVAL)
     report_boxes(mask, node, walk, size, counters, log, level, instance)
@@ -266,7 +221,7 @@ def visit_node(nodes, node, slab, octant, walk, size, counters, log, level, inst
             push_child(address, node, lane, walk, size)
             size += 1
     count_most(counters, COUNT_STACK_HIGH_WATER, size)
-    return np.int64(NONE), size
+    return size
 
 
 @jit
@@ -404,19 +359,7 @@ def walk_bottom(blas, usual, walk, base, counters, log):
     set_bottom(blas, usual, walk)
     world = load_i64(walk + WORLD)
     part = load_i64(world + WORLD_WALK_LEAVES)
-    if counters is None and log is None and load_i64(blas + BLAS_IS_TRIANGLES) != 0:
-        part = load_i64(world + (WORLD_WALK_TRIANGLES if load_i64(blas + BLAS_INDICES) == 0 else WORLD_WALK_INDEXED))
-    call_walk_level(part, blas, walk, np.int64(base), np.int64(or_zero(counters)), np.int64(or_zero(log)))
-
-
-@inline_jit
-def walk_stacked(blas, usual, walk, size):
-    """Triangles, where nothing is counted or logged, from the ``size`` references on the stack on, at least one."""
-    set_bottom(blas, usual, walk)
-    world = load_i64(walk + WORLD)
-    part = load_i64(world + (WORLD_WALK_TRIANGLES if load_i64(blas + BLAS_INDICES) == 0 else WORLD_WALK_INDEXED))
-    first = np.int64(load_i32(load_i64(walk + STACK_REFERENCES) + 4 * (size - 1)))
-    call_walk_level(part, blas, walk, np.int64(0), first, size - 1)
+    call_walk_level(part, blas, walk, np.int64(base), np.int64(counters), np.int64(or_zero(log)))
 
 
 @inline_jit
@@ -436,55 +379,16 @@ def walk_leaves(blas, walk, base, counters, log):
     geometries, geometry_count = load_i64(blas + BLAS_GEOMETRIES), load_i64(blas + BLAS_GEOMETRY_COUNT)
     triangles, octant = load_i64(blas + BLAS_IS_TRIANGLES) != 0, load_i64(walk + OCTANT)
     instance = load_i64(walk + INSTANCE)
-    ref, size = take_next(walk, base, push_root(walk, base, counters, log), BOTTOM, instance, log)
+    ref, size = take_next(walk, base, push_root(walk, base), BOTTOM, instance, log)
     while ref != NONE:
         if ref >= 0:
-            ref, size = visit_node(nodes, ref, walk + SLAB_BOTTOM, octant, walk, size, counters, log, BOTTOM, instance)
+            size = visit_node(nodes, ref, walk + SLAB_BOTTOM, octant, walk, size, counters, log, BOTTOM, instance)
         else:
             first, last = ~ref >> 2, (~ref >> 2) + (~ref & 3) + 1
-            if triangles and counters is not None:  # else walk_triangles is the walk
+            if triangles:
                 test_triangle_leaf(leaves, first, last, geometries, geometry_count, walk, size, counters, log)
             else:
                 test_box_leaf(leaves, first, last, geometries, geometry_count, walk, size, counters, log)
             if load_i64(walk + ENDED) != 0:
                 return
-            ref = np.int64(NONE)
-        if ref == NONE:
-            ref, size = take_next(walk, base, size, BOTTOM, instance, log)
-
-
-@jit
-def walk_triangles(blas, walk, base, first, stacked, indexed):
-    """The same walk where nothing is counted or logged, from the reference ``first`` on, then the ``stacked`` ones
-    above ``base``. ``indexed``: None where packs hold corners."""
-    nodes, leaves, octant = load_i64(blas + BLAS_NODES), load_i64(blas + BLAS_LEAVES), load_i64(walk + OCTANT)
-    ref, size = first, base + stacked
-    while ref != NONE:
-        while ref >= 0:
-            ref, size = visit_node(nodes, ref, walk + SLAB_BOTTOM, octant, walk, size, None, None, BOTTOM, NOBODY)
-        if ref != NONE:
-            for pack in range(~ref >> 2, (~ref >> 2) + (~ref & 3) + 1):
-                lanes = test_pack(leaves, pack, blas, walk, indexed)
-                if lanes != 0:
-                    test_met_triangles(lanes, blas, walk)
-                    if load_i64(walk + ENDED) != 0:
-                        return
-        ref, size = take_next(walk, base, size, BOTTOM, NOBODY, None)
-
-
-@inline_jit
-def test_pack(leaves, pack, blas, walk, indexed):
-    """Lanes of a pack that the ray may meet, and in the walk's block what is known of them."""
-    if indexed is None:
-        address = leaves + pack * TRIANGLE_PACK_SIZE
-    else:
-        indices, vertices = load_i64(blas + BLAS_INDICES), load_i64(blas + BLAS_VERTICES)
-        address = fill_pack(leaves + pack * INDEXED_PACK_SIZE, indices, vertices, walk + PACK)
-    store_i64(walk + PACK_FOUND, address)
-    shear, kz = walk + SHEAR, load_i64(walk + KZ)
-    if load_f32(shear + SHEAR_SCALE) != np.float32(1.0):
-        return used_lanes(address + PACK_IDS)
-    return triangles(
-        address, axis_offset(kz, 1), axis_offset(kz, 2), axis_offset(kz, 0), shear,
-        load_f32(walk + T_MIN), load_f32(walk + T_CURRENT), walk + EDGES,
-    )  # fmt: skip
+        ref, size = take_next(walk, base, size, BOTTOM, instance, log)

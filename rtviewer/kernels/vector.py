@@ -12,11 +12,9 @@ from numba import types
 from numba.extending import intrinsic
 
 from rtviewer.kernels import emit
-from rtviewer.kernels.constants import BOX_PACK_HIGH, NODE_CHILD, NODE_ORDER, PACK_IDS
+from rtviewer.kernels.constants import BOX_PACK_HIGH, NODE_CHILD, NODE_ORDER, NODE_SIZE, PACK_IDS
 from rtviewer.kernels.state import SLAB_FAR, SLAB_FAR_RECIPROCAL, SLAB_PLANES, SLAB_RECIPROCAL
-from rtviewer.kernels.vector_portable import NONE, UNORDERED
-
-NODE_AND_SIZE = types.UniTuple(types.int64, 2)
+from rtviewer.kernels.vector_portable import UNORDERED
 
 
 def _near_and_far(builder, node, slab, reciprocal_row):
@@ -69,51 +67,59 @@ def _boxes_intrinsic(typing_context, node, slab, t_min, end, out):
     return types.uint32(types.int64, types.int64, types.float32, types.float32, types.int64), generate
 
 
-def _child(builder, node, lane):
-    at = builder.add(node, builder.shl(builder.zext(lane, emit.INT64), ir.Constant(emit.INT64, 2)))
-    return builder.sext(emit.load(builder, at, NODE_CHILD, emit.INT32), emit.INT64)
+TAKEN = types.Tuple((types.int64, types.float32, types.int64))
 
 
 @intrinsic
-def _visit_intrinsic(typing_context, node, slab, t_min, end, references, entries, size, octant):
+def _stack_children_intrinsic(typing_context, node, slab, t_min, end, references, entries, size, octant):
     def generate(context, builder, signature, arguments):
         node, slab, t_min, end, references, entries, size, octant = arguments
         near, far = _near_and_far(builder, node, slab, SLAB_FAR_RECIPROCAL)
         entry, met = _slabs(builder, near, far, t_min, end)
-        bits = emit.mask(builder, met)
-        one = ir.Constant(emit.INT32, 1)
-        result = emit.Choice(builder, [emit.INT64, emit.INT64])
-        with result.when(builder.icmp_signed("==", bits, ir.Constant(emit.INT32, 0))):
-            result.give(ir.Constant(emit.INT64, NONE), size)
-        alone = builder.icmp_signed("==", builder.and_(bits, builder.sub(bits, one)), ir.Constant(emit.INT32, 0))
-        with result.when(alone):
-            result.give(_child(builder, node, builder.cttz(bits, ir.Constant(emit.BOOL, 1))), size)
-        offset = builder.mul(size, ir.Constant(emit.INT64, 4))
-        grown = builder.sub(
-            builder.add(size, builder.zext(builder.ctpop(bits), emit.INT64)), ir.Constant(emit.INT64, 1)
-        )
-        with result.when(builder.icmp_signed("==", octant, ir.Constant(emit.INT64, UNORDERED))):
-            child = emit.load(builder, node, NODE_CHILD, emit.INT8X32)
-            emit.store_chosen(builder, child, met, builder.add(references, offset))
-            emit.store_chosen(builder, entry, met, builder.add(entries, offset))
-            last = builder.sub(ir.Constant(emit.INT32, 31), builder.ctlz(bits, ir.Constant(emit.BOOL, 1)))
-            result.give(_child(builder, node, last), grown)
-        shift = emit.splat(
-            builder, builder.mul(builder.trunc(octant, emit.INT32), ir.Constant(emit.INT32, 3)), emit.INT8X32
-        )
-        order = builder.lshr(emit.load(builder, node, NODE_ORDER, emit.INT8X32), shift)
+        threefold = builder.mul(builder.trunc(octant, emit.INT32), ir.Constant(emit.INT32, 3))
+        order = emit.load(builder, node, NODE_ORDER, emit.INT8X32)
+        order = builder.lshr(order, emit.splat(builder, threefold, emit.INT8X32))
+        as_stored = ir.Constant(emit.INT8X32, list(range(8)))
+        unordered = builder.icmp_signed("==", octant, ir.Constant(emit.INT64, UNORDERED))
+        order = builder.select(unordered, as_stored, order)
         child = emit.load(builder, node, NODE_CHILD, emit.INT8X32)
         child = builder.select(met, child, emit.constant(emit.INT8X32, 0))
+        count = builder.zext(builder.ctpop(emit.mask(builder, met)), emit.INT64)
         child = emit.permute8(builder, child, order)
         met = builder.icmp_signed("!=", child, emit.constant(emit.INT8X32, 0))
-        emit.store_chosen(builder, child, met, builder.add(references, offset))
-        emit.store_chosen(builder, emit.permute8(builder, entry, order), met, builder.add(entries, offset))
-        at = builder.add(references, builder.mul(grown, ir.Constant(emit.INT64, 4)))
-        result.give_else(builder.sext(emit.load(builder, at, 0, emit.INT32), emit.INT64), grown)
-        return context.make_tuple(builder, NODE_AND_SIZE, result.values)
+        offset = builder.shl(size, ir.Constant(emit.INT64, 2))
+        children = emit.store_chosen(builder, child, met, builder.add(references, offset))
+        begins = emit.store_chosen(builder, emit.permute8(builder, entry, order), met, builder.add(entries, offset))
+        # From registers: a load would wait for the wider store to reach the cache, and all that follows for the load.
+        last = builder.sub(count, ir.Constant(emit.INT64, 1))
+        top, below = builder.add(size, last), builder.sub(offset, ir.Constant(emit.INT64, 4))
+        # Where none is met, the lane asked for is the last one and holds what was on top. A choice between single
+        # values would become a branch, which is guessed wrongly too often.
+        last = builder.trunc(last, emit.INT32)
+        is_old = ir.Constant(emit.INT8X32, [8] * 7 + [-1])
+        is_old = builder.icmp_signed("==", emit.splat(builder, last, emit.INT8X32), is_old)
+        taken = []
+        for packed, stack in ((children, references), (begins, entries)):
+            old = emit.load(builder, builder.add(stack, below), 0, emit.INT32)
+            packed = builder.bitcast(packed, emit.INT8X32)
+            packed = builder.select(is_old, emit.splat(builder, old, emit.INT8X32), packed)
+            lane = emit.permute8(builder, packed, emit.splat(builder, last, emit.INT8X32))
+            taken.append(builder.extract_element(lane, ir.Constant(emit.INT32, 0)))
+        taken = [builder.sext(taken[0], emit.INT64), builder.bitcast(taken[1], emit.FLOAT), top]
+        return context.make_tuple(builder, TAKEN, taken)
 
     i64, f32 = types.int64, types.float32
-    return NODE_AND_SIZE(i64, i64, f32, f32, i64, i64, i64, i64), generate
+    return TAKEN(i64, i64, f32, f32, i64, i64, i64, i64), generate
+
+
+@intrinsic
+def _fetch_intrinsic(typing_context, address):
+    def generate(context, builder, signature, arguments):
+        for line in range(0, NODE_SIZE, 64):
+            emit.prefetch(builder, builder.add(arguments[0], ir.Constant(emit.INT64, line)))
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
 
 
 @intrinsic
@@ -223,18 +229,20 @@ def _lowest_bit_intrinsic(typing_context, mask):
 
 
 if numba.config.DISABLE_JIT:
-    from rtviewer.kernels.vector_portable import box_pack, boxes, lowest_bit, triangles, visit
+    from rtviewer.kernels.vector_portable import box_pack, boxes, fetch, lowest_bit, stack_children, triangles
 else:
     boxes = _boxes_intrinsic
     """boxes(node, slab, t_min, end, out) -> mask. ``node`` address of a node, ``slab`` of a slab, ``t_min`` and widened
     ``end`` float32; ``out`` address of 16 float32 that receive eight entries and eight exits. Bits 0-7: children the
     ray meets inside the interval; bits 8-15: occupied lanes."""
-    visit = _visit_intrinsic
-    """visit(node, slab, t_min, end, references, entries, size, octant) -> (reference, size). Stacks the children that
-    the ray meets, farthest first in the node's order for the octant, or UNORDERED as they are stored; all but the last,
-    which is returned; NONE when
-    there is none. ``references`` and ``entries``: addresses of the stack's arrays, of which up to eight elements from
-    ``size`` on are overwritten."""
+    stack_children = _stack_children_intrinsic
+    """stack_children(node, slab, t_min, end, references, entries, size, octant) -> (reference, entry, size). Stacks the
+    children that the ray meets, farthest first in the node's order for the octant, or UNORDERED as they are stored;
+    then takes what is on top, of which there has to be something: its reference, where the ray enters it, the entries
+    below. ``references`` and ``entries``: addresses of the stack's arrays, of which eight elements from ``size`` on are
+    overwritten."""
+    fetch = _fetch_intrinsic
+    """fetch(address): ask for the memory of a node's size at an address, which may be any."""
     box_pack = _box_pack_intrinsic
     """box_pack(pack, slab, t_min, end) -> mask. Bits 0-3: boxes of a pack that the ray may meet inside the interval."""
     triangles = _triangles_intrinsic

@@ -88,19 +88,22 @@ def boxes(node, slab, t_min, end, out):
     return np.uint32(int(bits[met].sum()) | int(bits[occupied].sum()) << 8)
 
 
-def visit(node, slab, t_min, end, references, entries, size, octant):
+def stack_children(node, slab, t_min, end, references, entries, size, octant):
     entry, _, met = _node_slabs(node, slab, t_min, end)
     words = _floats(node, 64).view(np.int32)
     child = words[48:56]
     order = range(8) if octant == UNORDERED else words[56:].view(np.uint32) >> np.uint32(3 * octant) & np.uint32(7)
     lanes = [int(lane) for lane in order if met[lane]]
-    if not lanes:
-        return NONE, size
-    for lane in lanes[:-1]:
+    for lane in lanes:
         _floats(references + 4 * size, 1).view(np.int32)[0] = child[lane]
         _floats(entries + 4 * size, 1)[0] = entry[lane]
         size += 1
-    return int(child[lanes[-1]]), size
+    taken = _floats(references + 4 * (size - 1), 1).view(np.int32)[0], _floats(entries + 4 * (size - 1), 1)[0]
+    return int(taken[0]), taken[1], size - 1
+
+
+def fetch(address):
+    pass
 
 
 def box_pack(pack, slab, t_min, end):

@@ -28,10 +28,10 @@ from rtviewer.kernels import (
 def compile_all(progress: Callable[[float, str], None] | None = None) -> None:
     steps = [
         ("builder", _builder),
-        ("tracer", lambda: _tracer(False, False)),
+        ("tracer", _tracer),
         ("tracer of packets", _packets),
-        ("tracer with counters", lambda: _tracer(True, False)),
-        ("ray log", lambda: _tracer(True, True)),
+        ("tracer with counters", lambda: _watched_tracer(logging=False)),
+        ("ray log", lambda: _watched_tracer(logging=True)),
         ("updates", _refit),
         ("builder for fast traces", _improver),
     ]
@@ -108,32 +108,42 @@ def _improver() -> None:
     collapse.write_nodes(link, choices.ctypes.data, 2, free + 32768, free + 16384, free)
 
 
-def _tracer(counting: bool, logging: bool) -> None:
+def _tracer() -> None:
+    from rtviewer.kernels import part_library, stream
+
+    for part in (stream.walk_slots, part_library.plain_boxes, part_library.OFFERS[part_library.PLAIN]):
+        part_library.address_of(part)
+    world, batch, room = (np.zeros(size, np.uint8) for size in (state.WORLD_SIZE, state.BATCH_SIZE, state.STREAM_SIZE))
+    world.view(np.int64)[state.WORLD_WALK_SLOTS // 8] = part_library.address_of(stream.walk_slots)
+    stream.trace_stream(world.ctypes.data, batch.ctypes.data, room.ctypes.data, 0, 0)
+
+
+def _watched_tracer(*, logging: bool) -> None:
     from rtviewer.kernels import part_library
     from rtviewer.kernels.traverse import trace_rays
 
     sizes = (state.WORLD_SIZE, state.BATCH_SIZE, state.LOG_SIZE, state.WALK_SIZE)
     blocks = [np.zeros(size, np.uint8) for size in sizes]
     world, batch, log, walk = (block.ctypes.data for block in blocks)
-    kind = part_library.LOGGING if logging else part_library.COUNTING if counting else part_library.PLAIN
+    kind = part_library.LOGGING if logging else part_library.COUNTING
     for part in (part_library.LEAVES[kind], part_library.OFFERS[kind]):
         part_library.address_of(part)
-    if kind == part_library.PLAIN:
-        part_library.address_of(part_library.plain_triangles)
-        part_library.address_of(part_library.plain_indexed)
-    trace_rays(world, batch, 0 if counting else None, log if logging else None, walk, 0, 0)
+    trace_rays(world, batch, 0, log if logging else None, walk, 0, 0)
 
 
 def _packets() -> None:
     from rtviewer.kernels import packet, packet_state, part_library
 
     if packet.AVAILABLE:
-        for part in (packet.enter_group, packet.walk_group):
+        for part in (packet.enter_group, packet.walk_group, packet.walk_alone):
             part_library.address_of(part)
-        sizes = (packet_state.PACKET_REFS, state.WALK_SIZE, state.WORLD_SIZE)
+        sizes = (packet_state.PACKET_REFS, state.WALK_SIZE, state.WORLD_SIZE, state.STREAM_SIZE)
         blocks = [np.zeros(size, np.uint8) for size in sizes]
         request = np.zeros(packet_state.REQUEST_SIZE // 8, np.int64)
-        places = (packet_state.REQUEST_PACKET, packet_state.REQUEST_WALK, packet_state.REQUEST_WORLD)
+        places = (
+            packet_state.REQUEST_PACKET, packet_state.REQUEST_WALK, packet_state.REQUEST_WORLD,
+            packet_state.REQUEST_STREAM,
+        )  # fmt: skip
         for offset, block in zip(places, blocks, strict=True):
             request[offset // 8] = block.ctypes.data
         packet.trace_packets(request.ctypes.data, 0, 0)

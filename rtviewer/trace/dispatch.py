@@ -34,6 +34,7 @@ from rtviewer.trace.packets import (
 )
 from rtviewer.trace.program_faults import check_programs, raise_fault
 from rtviewer.trace.request import EVENT, Hits, RayBatch, TraceResult, TraceSettings, Walk
+from rtviewer.trace.slots import Slots
 
 ALL_KINDS = 0xFF
 
@@ -219,13 +220,12 @@ class Dispatcher:
         log: NDArray[np.int64] | None,
         decisions: NDArray[np.float32] | None = None,
     ) -> tuple[TraceResult, NDArray[np.int64]]:
-        """The result, and with a log the number of events after each ray."""
+        """The result, and with a log, which goes with counters, the number of events after each ray."""
         from rtviewer.kernels import state
-        from rtviewer.kernels.traverse import trace_rays
 
         count = len(rays)
         arguments = self._arguments(settings, count, inline=decisions is not None)
-        if not counters and log is None:
+        if not counters:  # which every log goes with
             packed = self._in_packets(rays, settings, arguments)
             if packed is not None:
                 return packed, np.zeros(0, np.int64)
@@ -237,27 +237,52 @@ class Dispatcher:
         ends = np.zeros(count if log is not None else 0, np.int64)
         batch = _batch_block(columns, arguments, hits, ends)
         counted = np.zeros((count, len(Counter)), np.int32) if counters else None
-        walk, arrays = self._walk_block()
         table = settings.hit_groups
         records = table.rows_with(settings.programs) if table is not None else np.zeros((0, 4), np.int32)
         programs = np.array([own.address for own in settings.programs.programs], np.int64)
         world = self._world_of(settings, records, programs)
         self._put_parts(world, arguments[0], settings, counters=counters, log=log is not None)
-        if decisions is not None:
-            _put(walk, state.QUERY_DECISIONS, decisions.ctypes.data)
-            _put(walk, state.QUERY_DECIDED, len(decisions))
         start = time.perf_counter()
-        trace_rays(
-            world.ctypes.data, batch.ctypes.data, counted.ctypes.data if counted is not None else None,
-            log.ctypes.data if log is not None else None, walk.ctypes.data, 0, count,
-        )  # fmt: skip
+        if counted is not None:
+            self._trace_alone(world, batch, counted, log, decisions)
+        else:
+            self._trace_side_by_side(world, batch, count)
         seconds = time.perf_counter() - start
-        del arrays, records, programs  # the blocks pointed to them
+        del records, programs  # the world pointed to them
         fault, ray = (int(batch[offset // 8]) for offset in (state.BATCH_FAULT, state.BATCH_FAULT_RAY))
         raise_fault(ray, fault, settings.programs)
         if settings.hit_only:
             hits = only_hit_or_miss(hits.hit, hits.invalid, columns[3])
         return TraceResult(hits, counted, settings, seconds), ends
+
+    def _trace_alone(
+        self,
+        world: NDArray[np.uint8],
+        batch: NDArray[np.int64],
+        counted: NDArray[np.int32],
+        log: NDArray[np.int64] | None,
+        decisions: NDArray[np.float32] | None,
+    ) -> None:
+        """Ray after ray, with counters."""
+        from rtviewer.kernels import state
+        from rtviewer.kernels.traverse import trace_rays
+
+        walk, arrays = self._walk_block()
+        if decisions is not None:
+            _put(walk, state.QUERY_DECISIONS, decisions.ctypes.data)
+            _put(walk, state.QUERY_DECIDED, len(decisions))
+        trace_rays(
+            world.ctypes.data, batch.ctypes.data, counted.ctypes.data, log.ctypes.data if log is not None else None,
+            walk.ctypes.data, 0, len(counted),
+        )  # fmt: skip
+        del arrays  # the walk pointed to them
+
+    def _trace_side_by_side(self, world: NDArray[np.uint8], batch: NDArray[np.int64], count: int) -> None:
+        """Many rays at a time, without counters."""
+        from rtviewer.kernels.stream import trace_stream
+
+        slots = Slots(self.stack_size)
+        trace_stream(world.ctypes.data, batch.ctypes.data, slots.address, 0, count)
 
     @cached_property
     def _packet_rules(self) -> PacketRules:
@@ -316,16 +341,15 @@ class Dispatcher:
         self, world: NDArray[np.uint8], flags: NDArray[np.uint32], settings: TraceSettings, *, counters: bool, log: bool
     ) -> None:
         """Addresses of the parts of the walk that this call can need; what it cannot need is not compiled."""
-        from rtviewer.kernels import part_library, state
+        from rtviewer.kernels import part_library, state, stream
 
         kind = part_library.LOGGING if log else part_library.COUNTING if counters else part_library.PLAIN
-        leaves = self._leaf_sections
-        if kind != part_library.PLAIN or SectionKind.BOX_PACKS in leaves:
+        if kind != part_library.PLAIN:
             _put(world, state.WORLD_WALK_LEAVES, part_library.address_of(part_library.LEAVES[kind]))
-        if kind == part_library.PLAIN and SectionKind.TRIANGLE_PACKS in leaves:
-            _put(world, state.WORLD_WALK_TRIANGLES, part_library.address_of(part_library.plain_triangles))
-        if kind == part_library.PLAIN and SectionKind.INDEXED_PACKS in leaves:
-            _put(world, state.WORLD_WALK_INDEXED, part_library.address_of(part_library.plain_indexed))
+        else:
+            _put(world, state.WORLD_WALK_SLOTS, part_library.address_of(stream.walk_slots))
+            if SectionKind.BOX_PACKS in self._leaf_sections:
+                _put(world, state.WORLD_TEST_BOXES, part_library.address_of(part_library.plain_boxes))
         if settings.hit_groups is not None or any(
             self._may_ask_shaders(int(word)) for word in (flags if len(flags) == 1 else np.unique(flags))
         ):

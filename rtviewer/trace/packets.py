@@ -22,6 +22,7 @@ from rtviewer.dxr.layouts import low_24
 from rtviewer.dxr.programs import FIRST_USER_PROGRAM
 from rtviewer.dxr.rules import Opacity, effective_opacity
 from rtviewer.trace.request import Hits, RayBatch, TraceSettings
+from rtviewer.trace.slots import Slots
 
 LANES = 16
 FEWEST_RAYS = 8
@@ -158,10 +159,11 @@ class PacketCall:
         table[state.WORLD_RECORD_COUNT // 8] = -1
         table[state.WORLD_ENTER_GROUP // 8] = part_library.address_of(packet.enter_group)
         table[state.WORLD_WALK_GROUP // 8] = part_library.address_of(packet.walk_group)
+        table[state.WORLD_WALK_ALONE // 8] = part_library.address_of(packet.walk_alone)
         self._walk = np.zeros(state.WALK_SIZE, np.uint8)
         self._walk[state.OPACITY_KEY :][:4].view(np.int32)[:] = -1
         # What a ray has put aside lies below what it stacks.
-        self._room = stack_size + packet_state.ASIDE_ROOM + state.STACK_SLACK
+        self._room = stack_size + packet_state.ASIDE_ROOM
         ray_flags, mask, any_hit, intersection, contribution, multiplier, report_t = (v[0] for v in arguments)
         self._walk[state.REPORT_T :][:4].view(np.float32)[:] = report_t
         first_hit = int(RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH) if settings.hit_only else 0  # any hit answers
@@ -183,29 +185,19 @@ class PacketCall:
         one takes longer than tracing some packets."""
         known: tuple[NDArray[np.int64], int, Any] | None = getattr(self._of_thread, "request", None)
         if known is None:
-            packet, walk = np.empty(self._packet_size, np.uint8), self._new_walk()
+            packet, walk = np.empty(self._packet_size, np.uint8), self._walk.copy()
+            slots = Slots(self._room, self._walk)
             blocks = (*self._identities, packet, walk, self._world)
             ids, contributions, at, *others = (block.ctypes.data for block in blocks)
             request = np.array(
                 [0] * 5
                 + [int(self._hit_only)]
                 + [0] * 10
-                + [ids, contributions, -(-at // 64) * 64, *others, self._entries]
+                + [ids, contributions, -(-at // 64) * 64, *others, self._entries, slots.address]
             )
-            known = request, request.ctypes.data, blocks
+            known = request, request.ctypes.data, (blocks, slots)
             self._of_thread.request = known
         return known[:2]
-
-    def _new_walk(self) -> NDArray[np.uint8]:
-        """The block of a walk with the arrays of its stack behind it."""
-        from rtviewer.kernels import state
-
-        walk = np.empty(state.WALK_SIZE + 8 * self._room, np.uint8)
-        walk[: state.WALK_SIZE] = self._walk
-        words, stack = walk[: state.WALK_SIZE].view(np.int64), walk.ctypes.data + state.WALK_SIZE
-        words[state.STACK_REFERENCES // 8] = stack
-        words[state.STACK_ENTRIES // 8] = stack + 4 * self._room
-        return walk
 
     def trace(self, rays: RayBatch) -> tuple[Hits, float]:
         """The hits and the seconds in the kernel. Several threads may call it at once."""

@@ -184,13 +184,13 @@ def test_no_program_can_trace_so_that_rays_nest_one_deep(root: Path) -> None:
     """What runs for a ray, programs included, starts no other ray. A dispatch is depth 1 of the 31 that may be
     declared."""
     calls = _calls_of(root)
-    parts = {*part_library.LEAVES.values(), *part_library.OFFERS.values(), part_library.plain_triangles}
-    reached = {name for start in ("trace_rays", *(p.__name__ for p in parts)) for name in _reached(calls, start)}
-    assert {"begin_ray", "any_hit", "sphere_roots", "test_box", "test_triangle"} <= reached  # programs are among it
-    assert "trace_rays" not in reached
-    callers = {caller for caller, called in calls.items() if "begin_ray" in called}
-    assert callers == {"trace_rays", "trace_into_only"}
-    assert not callers & reached - {"trace_into_only"}
+    parts = {*part_library.LEAVES.values(), *part_library.OFFERS.values(), part_library.plain_boxes}
+    programs_run_in = ("test_leaf", *(part.__name__ for part in parts))
+    reached = {name for start in programs_run_in for name in _reached(calls, start)}
+    assert {"any_hit", "sphere_roots", "test_box", "test_triangle", "test_met_triangles"} <= reached
+    starters = {caller for caller, called in calls.items() if "begin_ray" in called}
+    assert starters == {"trace_rays", "start_ray"}
+    assert not reached & {*starters, "walk_slots", "trace_stream", "trace_packets"}
 
 
 @pytest.mark.rule("TRAV-6")

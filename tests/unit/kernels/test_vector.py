@@ -18,8 +18,8 @@ def call_boxes(node, slab, t_min, end, out):
 
 
 @jit
-def call_visit(node, slab, t_min, end, references, entries, size, octant):
-    return vector.visit(node, slab, t_min, end, references, entries, size, octant)
+def call_stack_children(node, slab, t_min, end, references, entries, size, octant):
+    return vector.stack_children(node, slab, t_min, end, references, entries, size, octant)
 
 
 @jit
@@ -93,13 +93,14 @@ def test_boxes_and_visits(special: bool) -> None:
         same_bits(a, b)
         met += bin(got & 0xFF).count("1")
         assert got & 0x8080 == 0, "the empty lane"
-        stacks = [(np.zeros(24, np.int32), np.zeros(24, np.float32)) for _ in range(2)]
+        stacks = [(np.full(24, -5, np.int32), np.full(24, 0.5, np.float32)) for _ in range(2)]
         octant = random.choice([call_octant_of(ray.ctypes.data), vector_portable.UNORDERED])
-        (reference, size), (expected, expected_size) = (
-            visit(node.ctypes.data, slab.ctypes.data, t_min, end, r.ctypes.data, e.ctypes.data, 3, octant)
-            for visit, (r, e) in zip((call_visit, vector_portable.visit), stacks, strict=True)
+        taken, expected = (
+            stack(node.ctypes.data, slab.ctypes.data, t_min, end, r.ctypes.data, e.ctypes.data, 3, octant)
+            for stack, (r, e) in zip((call_stack_children, vector_portable.stack_children), stacks, strict=True)
         )
-        assert (reference, size) == (expected, expected_size)
+        size = 3 + bin(got & 0xFF).count("1")
+        assert taken == expected == (stacks[1][0][size - 1], stacks[1][1][size - 1], size - 1)
         np.testing.assert_array_equal(stacks[0][0][:size], stacks[1][0][:size])
         same_bits(stacks[0][1][:size], stacks[1][1][:size])
         visits[bin(got & 0xFF).count("1")] += 1

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from rtviewer.accel import layout
 from rtviewer.accel.encode import seal, set_header
 from rtviewer.accel.layout import SectionKind
-from rtviewer.accel.structure import Structure, aligned_bytes
+from rtviewer.accel.structure import Structure
 from rtviewer.build.builder import instance_descs, write_instance_leaves
 from rtviewer.build.input_arrays import check_geometry_arrays, check_instance_arrays
+from rtviewer.build.kept_memory import KeptMemory
 from rtviewer.build.leaves import index_scans, update_records
 from rtviewer.build.moved_triangles import MovedTriangles, fill_triangles
 from rtviewer.build.references import PrimitiveReferences, check_blas, instance_references, primitive_references
@@ -24,6 +25,8 @@ from rtviewer.errors import Violation, violation
 
 CALL = "BuildRaytracingAccelerationStructure (update)"
 SECTION = "Acceleration structure update constraints"
+
+_results = KeptMemory()
 
 
 def update_blas(
@@ -222,8 +225,12 @@ def check_tlas_update(source: Structure, instances: InstanceInputs) -> list[Viol
 
 
 def _fresh(source: Structure, name: str, address: int) -> Structure:
-    """A structure with the source's header and small sections; nodes and leaf elements are still zero."""
-    target = Structure(aligned_bytes(source.size), name or source.name, address or source.address)
+    """A structure with the source's header and small sections; nodes and leaf elements may be anything.
+
+    Between sections and behind them it is zero, since kept memory is reused for the same table only.
+    """
+    table = source.header["sections"].tobytes()
+    target = Structure(_results.lend(source.size, table), name or source.name, address or source.address)
     header = source.data[: layout.HEADER.itemsize]
     target.data[: len(header)] = header
     written = (SectionKind.NODES, SectionKind.TRIANGLE_PACKS, SectionKind.BOX_PACKS, SectionKind.INDEXED_PACKS)
@@ -242,8 +249,9 @@ def refit_boxes(target: Structure, elements: NDArray[np.float32]) -> None:
 
     nodes = target.section(SectionKind.NODES)
     if len(nodes):
-        element_leaves(nodes.ctypes.data, nodes.ctypes.data, 0, len(nodes), elements.ctypes.data)
-        join_children(nodes.ctypes.data, len(nodes))
+        element_leaves(nodes.ctypes.data, len(nodes), elements.ctypes.data)
+        joined = np.zeros(len(nodes), np.uint8)
+        join_children(nodes.ctypes.data, 0, len(nodes), joined.ctypes.data)
 
 
 def _set_bounds(target: Structure) -> None:

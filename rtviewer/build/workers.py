@@ -125,3 +125,21 @@ class Workers:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.count)
         return self._pool.submit(call)
+
+
+_kept_threads = ThreadPoolExecutor(os.cpu_count() or 1, "kept")
+"""Threads of calls that are over before new ones would have started."""
+
+
+def together(call: Callable[[int], object], count: int) -> None:
+    """Run ``call(0)`` on this thread and ``call(1)`` to ``call(count - 1)`` on others, if they start in time.
+
+    The calls share work among them, so that the first alone would do all of it. Returns when none is running.
+    """
+    futures = [_kept_threads.submit(call, number) for number in range(1, count)]
+    try:
+        call(0)
+    finally:
+        for future in futures:
+            if not future.cancel():
+                future.result()

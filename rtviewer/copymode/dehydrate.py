@@ -255,8 +255,9 @@ def _refit(target: Structure, corners: NDArray[np.float32]) -> NDArray[np.float3
     elements = np.empty((len(ids), 8), np.float32)
     element_bounds(ids.ctypes.data, ids.strides[0], len(ids), boxes.ctypes.data, elements.ctypes.data)
     nodes = target.section(SectionKind.NODES)
-    element_leaves(nodes.ctypes.data, nodes.ctypes.data, 0, len(nodes), elements.ctypes.data)
-    join_children(nodes.ctypes.data, len(nodes))
+    element_leaves(nodes.ctypes.data, len(nodes), elements.ctypes.data)
+    joined = np.zeros(len(nodes), np.uint8)
+    join_children(nodes.ctypes.data, 0, len(nodes), joined.ctypes.data)
     in_tree: NDArray[np.float32] = boxes[_numbers(target)]
     return in_tree
 

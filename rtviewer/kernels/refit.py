@@ -1,9 +1,10 @@
 """New boxes for an old tree.
 
-First the leaf elements, then the leaf lanes of the nodes: ranges of either may run on different threads, because what
-one gets depends on nothing else. Then one sweep over the inner lanes from the last node to the first, because children
-stand behind their parents. Elements are a loop of their own without a branch that is hard to guess, so that the next
-pack's loads begin while a pack is still worked on. All arguments are addresses.
+A part is a range of nodes with all their leaves: its leaf elements are listed and written, their boxes become those of
+the leaf lanes, and from the last node to the first inner lanes follow, because children stand behind their parents.
+Threads take parts until none is left; what a part gets depends on nothing else. Lanes whose children are in other parts
+stay for a last sweep, and so do those of nodes above them. Elements are a loop of their own without a branch that is
+hard to guess, so that the next pack's loads begin while a pack is still worked on. All arguments are addresses.
 """
 
 from __future__ import annotations
@@ -19,27 +20,42 @@ from rtviewer.kernels.constants import (
     UNUSED_LANE,
 )
 from rtviewer.kernels.exact_cost import WIDTH
-from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, store_f32, store_i32, store_i64
+from rtviewer.kernels.memory import (
+    add_i64,
+    load_f32,
+    load_i32,
+    load_i64,
+    load_u8,
+    load_u32,
+    store_f32,
+    store_i32,
+    store_i64,
+    store_u8,
+)
 from rtviewer.kernels.refit_lanes import (
     ELEMENT_SIZE,
     SCAN_SIZE,
     SCAN_WORDS,
+    IDS_AHEAD,
     fetch_ahead,
     join_child,
     leaf_lanes,
+    list_leaves,
     refit_pack,
     scan_words,
 )
 
 SOURCE_NODES, TARGET_NODES, SOURCE_PACKS, TARGET_PACKS = 0, 8, 16, 24
-ROWS, ROW_COUNT, INDEX_ROWS, VERTEX_ROWS, PACK_COUNT, ELEMENTS = 32, 40, 48, 56, 64, 72
-WORK_SIZE = 80
+ROWS, ROW_COUNT, INDEX_ROWS, VERTEX_ROWS, NODE_COUNT, JOINED = 32, 40, 48, 56, 64, 72
+GRAIN, NEXT_PART, DOUBTFUL, DOUBTFUL_COUNT = 80, 88, 96, 104
+WORK_SIZE = 112
 """Offsets of int64 in what all threads of an update share: addresses, the number of geometry rows, for indexed packs
-the sections of corners (INDEX_ROWS is 0 when corners stand in the packs), the number of packs, the boxes of the packs
-(ELEMENT_SIZE each)."""
-AHEAD, NEAR = 16, 8
-"""How many packs before its turn the indices of a pack are asked for, and its vertices."""
-
+the sections of corners (INDEX_ROWS is 0 when corners stand in the packs), the number of nodes, the address of a byte
+for each (see ``join_children``), the nodes of a part, the next part that nobody has taken; the address of room for four
+int32 a pack, which receives the lanes that may be degenerate or not finite in any order, four times the pack's index
+plus the lane, and how many there are."""
+CHILDREN = 192
+"""Offset of the eight references in a node."""
 ROW_FIRST, ROW_END, ROW_VERTICES, ROW_INDICES, ROW_FLAGS = 0, 8, 16, 24, 32
 ROW_SIZE = 40
 """Offsets of int64 in a geometry row: its primitives' numbers, the addresses of vertices (three float32) and of indices
@@ -47,9 +63,16 @@ ROW_SIZE = 40
 
 LANE_POINTS, LANE_VERTICES = 0, 144
 LANE_INDICES, LANE_IDENTITIES, LANE_ROW = LANE_VERTICES + 144, LANE_VERTICES + 192, LANE_VERTICES + 208
-SCRATCH_SIZE = LANE_ROW + ROW_SIZE
-"""Offsets in the block that one thread works in: the corners of a pack; then vertices, indices, ids and a
-geometry row for a pack whose triangles are of several geometries."""
+PART_PACKS = 448
+"""Offsets in the room that one thread works in: the corners of a pack; then vertices, indices, ids and a geometry row
+for a pack whose triangles are of several geometries; then the packs of a part (int32), their boxes (ELEMENT_SIZE each),
+and the children of its nodes with leaves renumbered by that list."""
+
+
+def room_size(grain: int) -> int:
+    """Bytes that a thread needs for parts of ``grain`` nodes, a multiple of 64."""
+    most = 4 * WIDTH * grain
+    return -(-(PART_PACKS + 4 * (most + IDS_AHEAD) + ELEMENT_SIZE * most + 4 * WIDTH * grain) // 64) * 64
 
 
 @jit
@@ -73,21 +96,58 @@ def element_bounds(identities, stride, count, bounds, out):
 
 
 @jit
-def element_leaves(source, target, first, last, elements):
-    """Copy a range of nodes, ``source`` to ``target`` (which may be the same), with new boxes in their leaf lanes."""
-    for node in range(first, last):
-        leaf_lanes(source + NODE_SIZE * node, target + NODE_SIZE * node, elements)
+def element_leaves(nodes, count, elements):
+    """New boxes in the leaf lanes of nodes from those of all leaf elements."""
+    for node in range(count):
+        at = nodes + NODE_SIZE * node
+        leaf_lanes(at, at, at + CHILDREN, elements)
 
 
 @jit
-def join_children(nodes, count):
-    """Boxes of all inner lanes from the nodes below them."""
-    for node in range(count - 1, -1, -1):
-        at = nodes + NODE_SIZE * node
+def join_children(nodes, first, last, joined):
+    """Boxes of inner lanes of a range of nodes from the nodes below them, as far as those stand before ``last`` too.
+
+    ``joined``: of a byte for each node, other than 0 where it is done; it becomes so for nodes whose lanes are all new.
+    """
+    for node in range(last - 1, first - 1, -1):
+        if load_u8(joined + node) != 0:
+            continue
+        at, complete = nodes + NODE_SIZE * node, True
         for lane in range(WIDTH):
-            ref = np.int64(load_i32(at + 192 + 4 * lane))
-            if ref > 0:
-                join_child(nodes + NODE_SIZE * ref, at + 4 * lane)
+            child = np.int64(load_i32(at + CHILDREN + 4 * lane))
+            if child <= 0:
+                continue
+            if child < last and load_u8(joined + child) != 0:
+                join_child(nodes + NODE_SIZE * child, at + 4 * lane)
+            else:
+                complete = False
+        if complete:
+            store_u8(joined + node, np.uint8(1))
+
+
+@jit
+def refit_parts(work, room):
+    """Parts of the nodes, until all are taken: packs, leaf lanes, and what can be known of the inner lanes.
+
+    ``work``: see WORK_SIZE, ``room``: ``room_size`` bytes.
+    """
+    source, target, joined = load_i64(work + SOURCE_NODES), load_i64(work + TARGET_NODES), load_i64(work + JOINED)
+    count, grain = load_i64(work + NODE_COUNT), load_i64(work + GRAIN)
+    packs = room + PART_PACKS
+    elements = packs + 4 * (4 * WIDTH * grain + IDS_AHEAD)
+    leaves = elements + ELEMENT_SIZE * 4 * WIDTH * grain
+    first = grain * add_i64(work + NEXT_PART, 1)
+    while first < count:
+        last, listed = min(first + grain, count), 0
+        for node in range(first, last):
+            listed = list_leaves(source + NODE_SIZE * node, listed, packs, leaves + 4 * WIDTH * (node - first))
+        triangle_packs(work, packs, listed, elements, room)
+        for node in range(first, last):
+            at = NODE_SIZE * node
+            leaf_lanes(source + at, target + at, leaves + 4 * WIDTH * (node - first), elements)
+            store_u8(joined + node, np.uint8(0))
+        join_children(target, first, last, joined)
+        first = grain * add_i64(work + NEXT_PART, 1)
 
 
 @jit
@@ -122,23 +182,26 @@ def row_of(rows, count, identity, row):
 
 
 @jit
-def triangle_packs(work, first, last, scratch, doubtful):
-    """Write a range of packs and their boxes from moved vertices.
+def triangle_packs(work, packs, count, elements, scratch):
+    """Write packs from moved vertices, and their boxes one after the other.
 
-    ``work``: see WORK_SIZE; ``scratch``: SCRATCH_SIZE bytes. ``doubtful``: room for four int32 a pack, which receives
-    the lanes that may be degenerate or not finite, four times the pack's index plus the lane; returns how many.
+    ``work``: see WORK_SIZE; ``packs``: ``count`` int32, and behind them room for IDS_AHEAD more; ``scratch``:
+    PART_PACKS bytes.
     """
-    source, target, elements = load_i64(work + SOURCE_PACKS), load_i64(work + TARGET_PACKS), load_i64(work + ELEMENTS)
+    source, target = load_i64(work + SOURCE_PACKS), load_i64(work + TARGET_PACKS)
     rows, row_count, row = load_i64(work + ROWS), load_i64(work + ROW_COUNT), load_i64(work + ROWS)
     indexed = load_i64(work + INDEX_ROWS) != 0
     size = INDEXED_PACK_SIZE if indexed else TRIANGLE_PACK_SIZE
-    last_ids = source + load_i64(work + PACK_COUNT) * size - 16
-    count = 0
-    for pack in range(first, last):
-        ids, new_ids = source + (pack + 1) * size - 16, target + (pack + 1) * size - 16
+    source_ids, target_ids = source + size - 16, target + size - 16
+    for number in range(count, count + IDS_AHEAD):
+        store_i32(packs + 4 * number, load_i32(packs))
+    for number in range(count):
+        at = packs + 4 * number
+        pack = np.int64(load_i32(at))
+        ids, new_ids = source_ids + pack * size, target_ids + pack * size
         out = scratch + LANE_POINTS if indexed else target + pack * size
-        element = elements + ELEMENT_SIZE * pack
-        fetch_ahead(min(ids + AHEAD * size, last_ids), min(ids + NEAR * size, last_ids), row)
+        element = elements + ELEMENT_SIZE * number
+        fetch_ahead(at, source_ids, target, size, row)
         if row_count != 1:
             row = row_of(rows, row_count, ids, row)
         if row_count == 1 or is_in_row(ids, row):
@@ -148,12 +211,13 @@ def triangle_packs(work, first, last, scratch, doubtful):
             mask = refit_pack(scratch + LANE_IDENTITIES, scratch + LANE_ROW, out, scratch + LANE_IDENTITIES, element)
         if indexed:
             write_vertices(work, new_ids, scratch)
-        if mask != 0:
-            for lane in range(4):
-                if mask >> np.uint32(lane) & np.uint32(1):
-                    store_i32(doubtful + 4 * count, np.int32(4 * pack + lane))
-                    count += 1
-    return count
+        while mask != 0:
+            place = load_i64(work + DOUBTFUL) + 4 * add_i64(work + DOUBTFUL_COUNT, 1)
+            lane = np.int64(0)
+            while not mask >> np.uint32(lane) & np.uint32(1):
+                lane += 1
+            store_i32(place, np.int32(4 * pack + lane))
+            mask &= mask - np.uint32(1)
 
 
 @jit

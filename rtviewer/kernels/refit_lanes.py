@@ -19,6 +19,8 @@ from rtviewer.kernels.constants import PRIMITIVE_BITS
 
 ELEMENT_SIZE = 32
 """Bytes of the box of a leaf element: minimum x, y, z, any, maximum x, y, z, any; float32."""
+IDS_AHEAD, INDICES_AHEAD, VERTICES_AHEAD = 40, 20, 10
+"""How many packs before its turn the ids of a pack are asked for, its indices, its vertices and where it goes to."""
 SCAN_SIZE = 160
 """Bytes of a scan in the making, uint32x8 each: four hashes, the largest word."""
 SCAN_WORDS = 32
@@ -146,27 +148,64 @@ def _pack_intrinsic(typing_context, identities, row, out, new_identities, elemen
 
 
 @intrinsic
-def _fetch_intrinsic(typing_context, far, near, row):
+def _fetch_intrinsic(typing_context, packs, ids, target, size, row):
     def generate(context, builder, signature, arguments):
-        far, near, row = arguments
+        packs, ids, target, size, row = arguments
         first, end, vertices, indices = (emit.load(builder, row, 8 * k, emit.INT64) for k in range(4))
+
+        def later(step, base):
+            number = builder.sext(emit.load(builder, packs, 4 * step, emit.INT32), emit.INT64)
+            return builder.add(base, builder.mul(number, size))
+
+        def stored(identities, lane):
+            """Where the indices of a lane's triangle are, or of the row's first if it is not in the row."""
+            number = emit.load(builder, identities, 4 * lane, emit.INT32)
+            number = builder.zext(builder.and_(number, ir.Constant(emit.INT32, PRIMITIVE_BITS)), emit.INT64)
+            number = builder.sub(number, first)
+            inside = builder.icmp_unsigned("<", number, builder.sub(end, first))
+            number = builder.select(inside, number, ir.Constant(emit.INT64, 0))
+            return builder.add(indices, builder.mul(number, ir.Constant(emit.INT64, 12)))
+
+        emit.prefetch(builder, later(IDS_AHEAD, ids))
+        far, near, out = later(INDICES_AHEAD, ids), later(VERTICES_AHEAD, ids), later(VERTICES_AHEAD, target)
+        for line in range(0, 192, 64):
+            emit.prefetch(builder, builder.add(out, ir.Constant(emit.INT64, line)), write=True)
         for lane in range(4):
-            for identities in (far, near):
-                number = emit.load(builder, identities, 4 * lane, emit.INT32)
-                number = builder.zext(builder.and_(number, ir.Constant(emit.INT32, PRIMITIVE_BITS)), emit.INT64)
-                number = builder.sub(number, first)
-                inside = builder.icmp_unsigned("<", number, builder.sub(end, first))
-                number = builder.select(inside, number, ir.Constant(emit.INT64, 0))
-                at = builder.add(indices, builder.mul(number, ir.Constant(emit.INT64, 12)))
-                if identities is far:
-                    emit.prefetch(builder, at)
-                    continue
-                for corner in range(3):
-                    vertex = builder.zext(emit.load(builder, at, 4 * corner, emit.INT32), emit.INT64)
-                    emit.prefetch(builder, builder.add(vertices, builder.mul(vertex, ir.Constant(emit.INT64, 12))))
+            emit.prefetch(builder, stored(far, lane))
+            at = stored(near, lane)
+            for corner in range(3):
+                vertex = builder.zext(emit.load(builder, at, 4 * corner, emit.INT32), emit.INT64)
+                emit.prefetch(builder, builder.add(vertices, builder.mul(vertex, ir.Constant(emit.INT64, 12))))
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, types.int64), generate
+    return types.void(*[types.int64] * 5), generate
+
+
+@intrinsic
+def _list_intrinsic(typing_context, node, listed, packs, leaves):
+    def generate(context, builder, signature, arguments):
+        node, listed, packs, leaves = arguments
+        children, zero = emit.load(builder, node, 192, _INT8), emit.constant(_INT8, 0)
+        code, is_leaf = builder.not_(children), builder.icmp_signed("<", children, zero)
+        more = builder.and_(code, emit.constant(_INT8, 3))
+        count = builder.select(is_leaf, builder.add(more, emit.constant(_INT8, 1)), zero)
+        end = count
+        for step in (1, 2, 4):
+            lanes = [*range(8, 8 + step), *range(8 - step)]
+            end = builder.add(end, builder.shuffle_vector(end, zero, ir.Constant(_INT8, lanes)))
+        start = builder.add(builder.sub(end, count), emit.splat(builder, builder.trunc(listed, emit.INT32), _INT8))
+        renumbered = builder.or_(builder.shl(start, emit.constant(_INT8, 2)), more)
+        emit.store(builder, builder.not_(renumbered), leaves, 0)
+        first = builder.lshr(code, emit.constant(_INT8, 2))
+        for lane in range(8):
+            at, number = (builder.extract_element(v, ir.Constant(emit.INT32, lane)) for v in (start, first))
+            at = builder.mul(builder.zext(at, emit.INT64), ir.Constant(emit.INT64, 4))
+            numbers = builder.add(emit.splat(builder, number, _INT4), ir.Constant(_INT4, list(range(4))))
+            emit.store(builder, numbers, builder.add(packs, at), 0)
+        total = builder.extract_element(end, ir.Constant(emit.INT32, 7))
+        return builder.add(listed, builder.zext(total, emit.INT64))
+
+    return types.int64(*[types.int64] * 4), generate
 
 
 @intrinsic
@@ -184,13 +223,13 @@ def _join_intrinsic(typing_context, child, lane):
 
 
 @intrinsic
-def _leaves_intrinsic(typing_context, source, target, elements):
+def _leaves_intrinsic(typing_context, source, target, leaves, elements):
     def generate(context, builder, signature, arguments):
-        source, target, elements = arguments
+        source, target, leaves, elements = arguments
         children = emit.load(builder, source, 192, _INT8)
         leaf = builder.icmp_signed("<", children, emit.constant(_INT8, 0))
         # Lanes without a leaf read the first element, and every lane reads four: fewer repeat the last.
-        code = builder.select(leaf, builder.not_(children), emit.constant(_INT8, 0))
+        code = builder.select(leaf, builder.not_(emit.load(builder, leaves, 0, _INT8)), emit.constant(_INT8, 0))
         boxes = [
             _leaf_box(builder, elements, builder.extract_element(code, ir.Constant(emit.INT32, k))) for k in range(8)
         ]
@@ -204,7 +243,7 @@ def _leaves_intrinsic(typing_context, source, target, elements):
         emit.store(builder, emit.load(builder, source, 224, _INT8), target, 224)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, types.int64), generate
+    return types.void(types.int64, types.int64, types.int64, types.int64), generate
 
 
 def _leaf_box(builder, elements, code):
@@ -271,13 +310,22 @@ def pack_portable(identities, row, out, new_identities, element):
     return np.uint32((1 << np.arange(4))[used & ~certain].sum())
 
 
-def leaves_portable(source, target, elements):
+def list_portable(node, listed, packs, leaves):
+    """As ``list_leaves``, in numpy."""
+    for lane, child in enumerate(_view(node + 192, 8, np.int32).tolist()):
+        _view(packs + 4 * listed, 4, np.int32)[:] = np.arange(4) + (~child >> 2)
+        _view(leaves + 4 * lane, 1, np.int32)[0] = ~(int(listed) << 2 | ~child & 3)
+        listed += (~child & 3) + 1 if child < 0 else 0
+    return listed
+
+
+def leaves_portable(source, target, leaves, elements):
     """As ``leaf_lanes``, in numpy."""
     _view(target, 64)[:] = _view(source, 64)
     planes = _view(target, 48).reshape(3, 2, 8)
-    for lane, child in enumerate(_view(source + 192, 8, np.int32).tolist()):
-        if child < 0:
-            first, number = ~child >> 2, (~child & 3) + 1
+    for lane, leaf in enumerate(_view(leaves, 8, np.int32).tolist()):
+        if _view(source + 192, 8, np.int32)[lane] < 0:
+            first, number = ~leaf >> 2, (~leaf & 3) + 1
             boxes = _view(elements + ELEMENT_SIZE * first, 8 * number).reshape(number, 2, 4)
             planes[:, 0, lane], planes[:, 1, lane] = boxes[:, 0, :3].min(0), boxes[:, 1, :3].max(0)
 
@@ -301,8 +349,9 @@ def scan_portable(words, scan):
 
 if numba.config.DISABLE_JIT:
     refit_pack, leaf_lanes, join_child, scan_words = pack_portable, leaves_portable, join_portable, scan_portable
+    list_leaves = list_portable
 
-    def fetch_ahead(far, near, row):
+    def fetch_ahead(packs, ids, target, size, row):
         pass
 else:
     refit_pack = _pack_intrinsic
@@ -311,11 +360,18 @@ else:
     ``new_identities``: where its ids do, with the row's flag bits; ``element``: where its box goes (ELEMENT_SIZE
     bytes). Bits 0-3: lanes that may be degenerate, or have an infinity or a NaN."""
     fetch_ahead = _fetch_intrinsic
-    """fetch_ahead(far, near, row): ask for the cache lines of the indices of the pack ids at ``far`` and of the
-    vertices of those at ``near``, as far as they are in the geometry row."""
+    """fetch_ahead(packs, ids, target, size, row): ask for the cache lines that packs later in a list will need.
+    ``packs``: address of the turn's int32 in that list, of which IDS_AHEAD more are read; ``ids``, ``target``: where
+    the first pack's ids are and where its bytes go, ``size`` from one pack to the next. Triangles that are not in the
+    geometry row are left out."""
+    list_leaves = _list_intrinsic
+    """list_leaves(node, listed, packs, leaves) -> how many are listed now: append the leaf elements of a node to a list
+    of int32 that has ``listed``, and write its eight references to ``leaves`` with leaves numbered by that list. Up to
+    four int32 behind the list may be written, too."""
     leaf_lanes = _leaves_intrinsic
-    """leaf_lanes(source, target, elements): copy the node at ``source`` (which may be ``target``), with the boxes of
-    leaf lanes made of those at ``elements`` (ELEMENT_SIZE bytes each, one at least)."""
+    """leaf_lanes(source, target, leaves, elements): copy the node at ``source`` (which may be ``target``), with the
+    boxes of leaf lanes made of those at ``elements`` (ELEMENT_SIZE bytes each, one at least). ``leaves``: address of
+    its eight references with leaves numbered as ``elements`` are; those to nodes do not matter."""
     join_child = _join_intrinsic
     """join_child(child, lane): write the union of the lanes of the node at ``child`` into a lane of another node;
     ``lane``: address of the lane's first minimum."""

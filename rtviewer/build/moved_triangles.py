@@ -23,8 +23,9 @@ from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
 from rtviewer.dxr.flags import GeometryFlag
 from rtviewer.scene.primitives import degenerate_triangles, inactive_triangles, transformed_vertices
 
-GRAIN = 256
-"""Nodes of one part; the result does not depend on it."""
+PARTS, SMALLEST_PART, LARGEST_PART = 16, 128, 1024
+"""How many parts there should be for each processor, and how many nodes one may have; the result does not depend on
+it."""
 SMALL = 4_000
 """Packs from which other threads are worth waking."""
 
@@ -158,26 +159,29 @@ def _run(source: Structure, target: Structure, moved: MovedTriangles) -> NDArray
     """Run the compiled pass; returns the lanes that it is unsure of, four times the pack's index plus the lane."""
     from rtviewer.kernels import refit
 
-    nodes, packs, grain = len(source.nodes), len(source.packs), GRAIN
-    threads = min(os.cpu_count() or 1, -(-nodes // grain))
-    if source.is_indexed or packs < SMALL:  # triangles of different leaves share rows of vertices
-        threads = 1
-    room = int(refit.room_size(grain))
-    joined_at, doubtful_at = threads * room, threads * room + align(nodes, 64)
+    places = {kind: (first, count) for kind, _, count, first in source.section_table}
+    indexed = SectionKind.INDEXED_PACKS in places
+    packs_at, packs = places[SectionKind.INDEXED_PACKS if indexed else SectionKind.TRIANGLE_PACKS]
+    nodes_at, nodes = places[SectionKind.NODES]
+    processors = os.cpu_count() or 1
+    grain = min(max(nodes // (PARTS * processors), SMALLEST_PART), LARGEST_PART)
+    # Triangles of different leaves share rows of vertices.
+    threads = 1 if indexed or packs < SMALL else min(processors, -(-nodes // grain))
+    room, rows = int(refit.room_size(grain)), moved.rows()
+    joined_at = threads * room
+    doubtful_at = joined_at + align(nodes, 64)
     scratch = _scratch.lend(doubtful_at + 16 * packs, None)
-    at = scratch.ctypes.data
-    indexed, rows = source.is_indexed, moved.rows()
+    at, before, after = scratch.ctypes.data, source.data.ctypes.data, target.data.ctypes.data
     work = np.array(
         [
-            source.nodes.ctypes.data, target.nodes.ctypes.data, source.packs.ctypes.data, target.packs.ctypes.data,
-            rows.ctypes.data, len(rows),
-            target.section(SectionKind.INDICES).ctypes.data if indexed else 0,
-            target.section(SectionKind.VERTICES).ctypes.data if indexed else 0,
+            before + nodes_at, after + nodes_at, before + packs_at, after + packs_at, rows.ctypes.data, len(rows),
+            after + places[SectionKind.INDICES][0] if indexed else 0,
+            after + places[SectionKind.VERTICES][0] if indexed else 0,
             nodes, at + joined_at, grain, 0, at + doubtful_at, 0,
         ],
         np.int64,
     )  # fmt: skip
     address = work.ctypes.data
     together(lambda thread: refit.refit_parts(address, at + room * thread), threads)
-    refit.join_children(target.nodes.ctypes.data, 0, nodes, at + joined_at)
+    refit.join_children(after + nodes_at, 0, nodes, at + joined_at)
     return scratch[doubtful_at:].view(np.int32)[: work[-1]].copy()

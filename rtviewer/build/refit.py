@@ -234,11 +234,9 @@ def _fresh(source: Structure, name: str, address: int) -> Structure:
     header = source.data[: layout.HEADER.itemsize]
     target.data[: len(header)] = header
     written = (SectionKind.NODES, SectionKind.TRIANGLE_PACKS, SectionKind.BOX_PACKS, SectionKind.INDEXED_PACKS)
-    for entry in source.header["sections"][: int(source.header["section_count"])]:
-        if entry["kind"] not in written:
-            first = int(entry["offset"])
-            last = first + int(entry["count"]) * int(entry["element_size"])
-            target.data[first:last] = source.data[first:last]
+    for kind, size, count, first in source.section_table:
+        if kind not in written:
+            target.data[first : first + count * size] = source.data[first : first + count * size]
     return target
 
 
@@ -258,6 +256,5 @@ def _set_bounds(target: Structure) -> None:
     """The header's bounds are those of all lanes of the root."""
     nodes = target.section(SectionKind.NODES)
     if len(nodes):
-        root = nodes[0]
-        low = [root[f"min_{axis}"].min() for axis in "xyz"]
-        set_header(target, bounds=np.array([low, [root[f"max_{axis}"].max() for axis in "xyz"]], np.float32))
+        lanes = nodes[:1].view(np.float32)[:48].reshape(3, 2, layout.WIDTH)
+        set_header(target, bounds=np.array([lanes[:, 0].min(1), lanes[:, 1].max(1)], np.float32))

@@ -38,6 +38,7 @@ from rtviewer.kernels.refit_lanes import (
     SCAN_WORDS,
     IDS_AHEAD,
     fetch_ahead,
+    is_in_row,
     join_child,
     leaf_lanes,
     list_leaves,
@@ -151,25 +152,10 @@ def refit_parts(work, room):
 
 
 @jit
-def is_inside(number, row):
-    return load_i64(row + ROW_FIRST) <= number < load_i64(row + ROW_END)
-
-
-@jit
-def is_in_row(identities, row):
-    """Whether all used lanes of a pack are triangles of one geometry."""
-    for lane in range(4):
-        identity = load_i32(identities + 4 * lane)
-        if identity != UNUSED_LANE and not is_inside(np.int64(identity & PRIMITIVE_BITS), row):
-            return False
-    return True
-
-
-@jit
 def row_of(rows, count, identity, row):
     """The address of the geometry row that the pack id at ``identity`` is in; ``row``: the one to try first."""
     number = np.int64(load_i32(identity) & PRIMITIVE_BITS)
-    if is_inside(number, row):
+    if load_i64(row + ROW_FIRST) <= number < load_i64(row + ROW_END):
         return row
     low, high = 0, count - 1
     while low < high:

@@ -182,6 +182,23 @@ def _fetch_intrinsic(typing_context, packs, ids, target, size, row):
 
 
 @intrinsic
+def _in_row_intrinsic(typing_context, identities, row):
+    def generate(context, builder, signature, arguments):
+        identities, row = arguments
+        identity = emit.load(builder, identities, 0, _INT4)
+        first, end = (
+            emit.splat(builder, builder.trunc(emit.load(builder, row, at, emit.INT64), emit.INT32), _INT4)
+            for at in (0, 8)
+        )
+        number = builder.and_(identity, emit.constant(_INT4, PRIMITIVE_BITS))
+        outside = builder.icmp_unsigned(">=", builder.sub(number, first), builder.sub(end, first))
+        used = builder.icmp_signed("!=", identity, emit.constant(_INT4, -1))
+        return builder.icmp_unsigned("==", emit.mask(builder, builder.and_(used, outside)), ir.Constant(emit.INT32, 0))
+
+    return types.boolean(types.int64, types.int64), generate
+
+
+@intrinsic
 def _list_intrinsic(typing_context, node, listed, packs, leaves):
     def generate(context, builder, signature, arguments):
         node, listed, packs, leaves = arguments
@@ -310,6 +327,13 @@ def pack_portable(identities, row, out, new_identities, element):
     return np.uint32((1 << np.arange(4))[used & ~certain].sum())
 
 
+def in_row_portable(identities, row):
+    """As ``is_in_row``, in numpy."""
+    identity, (first, end) = _view(identities, 4, np.int32), _view(row, 2, np.int64)
+    number = identity & PRIMITIVE_BITS
+    return bool(((identity == -1) | (first <= number) & (number < end)).all())
+
+
 def list_portable(node, listed, packs, leaves):
     """As ``list_leaves``, in numpy."""
     for lane, child in enumerate(_view(node + 192, 8, np.int32).tolist()):
@@ -349,7 +373,7 @@ def scan_portable(words, scan):
 
 if numba.config.DISABLE_JIT:
     refit_pack, leaf_lanes, join_child, scan_words = pack_portable, leaves_portable, join_portable, scan_portable
-    list_leaves = list_portable
+    list_leaves, is_in_row = list_portable, in_row_portable
 
     def fetch_ahead(packs, ids, target, size, row):
         pass
@@ -364,6 +388,8 @@ else:
     ``packs``: address of the turn's int32 in that list, of which IDS_AHEAD more are read; ``ids``, ``target``: where
     the first pack's ids are and where its bytes go, ``size`` from one pack to the next. Triangles that are not in the
     geometry row are left out."""
+    is_in_row = _in_row_intrinsic
+    """is_in_row(identities, row): whether all used lanes of a pack are triangles of one geometry."""
     list_leaves = _list_intrinsic
     """list_leaves(node, listed, packs, leaves) -> how many are listed now: append the leaf elements of a node to a list
     of int32 that has ``listed``, and write its eight references to ``leaves`` with leaves numbered by that list. Up to

@@ -76,9 +76,8 @@ class Workers:
         number: int,
         *,
         share: tuple[float, float] | None = None,
-        lone: bool = False,
     ) -> None:
-        """Call ``task`` with 0 to ``number - 1``, on this thread and, unless it is ``lone``, on the others.
+        """Call ``task`` with 0 to ``number - 1``, on this thread and the others.
 
         ``share``: progress to tell meanwhile. Tasks start in order. The first failure is
         raised here once all threads have stopped; tasks that have not started by then never do.
@@ -99,7 +98,7 @@ class Workers:
             if share is not None:
                 self.report(share[0] + (share[1] - share[0]) * index / number)
 
-        helpers = 0 if lone else min(self.count, number) - 1
+        helpers = min(self.count, number) - 1
         futures = [self._submit(partial(work, None)) for _ in range(helpers)]
         work(between)
         for future in futures:

@@ -72,10 +72,12 @@ load_u8, store_u8 = _loader(_U8), _storer(_U8)
 _adding = threading.Lock()
 
 
-def _add_portable(address, value):
+def add_portable(address, value):
+    """As ``add_i64``, without the JIT."""
+    place = ctypes.c_int64.from_address(int(address))
     with _adding:
-        before = load_i64(address)
-        store_i64(address, before + value)
+        before = np.int64(place.value)
+        place.value += int(value)
     return before
 
 
@@ -88,5 +90,5 @@ def _add_intrinsic(typing_context, address, value):
     return types.int64(types.int64, types.int64), generate
 
 
-add_i64 = _add_portable if numba.config.DISABLE_JIT else _add_intrinsic
+add_i64 = add_portable if numba.config.DISABLE_JIT else _add_intrinsic
 """add_i64(address, value) -> what stood there before: threads that add to one int64 each get another answer."""

@@ -17,7 +17,7 @@ from rtviewer.kernels import emit, emit_loops
 from rtviewer.kernels import refit_state as state
 from rtviewer.kernels.constants import PRIMITIVE_BITS, UNUSED_LANE
 from rtviewer.kernels.emit_loops import long
-from rtviewer.kernels.memory import add_i64
+from rtviewer.kernels.memory import add_portable
 
 _INT4 = emit.INT4X32
 
@@ -138,7 +138,7 @@ def note_portable(pack, mask, work):
     """As ``note_lanes``, in numpy."""
     for lane in range(4):
         if int(mask) >> lane & 1:
-            place = add_i64(work + state.DOUBTFUL_COUNT, 1)
+            place = add_portable(work + state.DOUBTFUL_COUNT, 1)
             room = int(_view(work + state.DOUBTFUL, 1, np.int64)[0])
             _view(room + 4 * int(place), 1, np.int32)[0] = 4 * int(pack) + lane
 

@@ -44,8 +44,9 @@ def test_no_more_is_kept_than_was_said() -> None:
     pieces = [kept.lend(64, number) for number in range(5)]
     for number, piece in enumerate(pieces):
         piece[:] = number + 1
-    pieces.clear()
     del piece
+    while pieces:
+        del pieces[0]
     assert [int(kept.lend(64, number)[0]) for number in (4, 3, 2, 1, 0)] == [5, 4, 0, 0, 0]
 
 

@@ -23,6 +23,7 @@ from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
 from rtviewer.dxr.flags import GeometryFlag
 from rtviewer.scene.primitives import degenerate_triangles, inactive_triangles, transformed_vertices
 
+PROCESSORS = os.cpu_count() or 1
 PARTS, SMALLEST_PART, LARGEST_PART = 16, 128, 1024
 """How many parts there should be for each processor, and how many nodes one may have; the result does not depend on
 it."""
@@ -57,8 +58,9 @@ class MovedTriangles:
         """Geometry rows as ``kernels.refit`` reads them."""
         rows = np.zeros((len(self.vertices), 5), np.int64)
         for row, geometry in enumerate(self.inputs.geometries):
-            bits = layout.ID_OPAQUE if geometry.flags & GeometryFlag.OPAQUE else 0
-            bits |= layout.ID_NO_DUPLICATE if geometry.flags & GeometryFlag.NO_DUPLICATE_ANYHIT_INVOCATION else 0
+            flags = int(geometry.flags)
+            bits = layout.ID_OPAQUE if flags & GeometryFlag.OPAQUE else 0
+            bits |= layout.ID_NO_DUPLICATE if flags & GeometryFlag.NO_DUPLICATE_ANYHIT_INVOCATION else 0
             rows[row] = (
                 self.first[row],
                 self.first[row + 1],
@@ -163,10 +165,9 @@ def _run(source: Structure, target: Structure, moved: MovedTriangles) -> NDArray
     indexed = SectionKind.INDEXED_PACKS in places
     packs_at, packs = places[SectionKind.INDEXED_PACKS if indexed else SectionKind.TRIANGLE_PACKS]
     nodes_at, nodes = places[SectionKind.NODES]
-    processors = os.cpu_count() or 1
-    grain = min(max(nodes // (PARTS * processors), SMALLEST_PART), LARGEST_PART)
+    grain = min(max(nodes // (PARTS * PROCESSORS), SMALLEST_PART), LARGEST_PART)
     # Triangles of different leaves share rows of vertices.
-    threads = 1 if indexed or packs < SMALL else min(processors, -(-nodes // grain))
+    threads = 1 if indexed or packs < SMALL else min(PROCESSORS, -(-nodes // grain))
     room, rows = int(refit.room_size(grain)), moved.rows()
     joined_at = threads * room
     doubtful_at = joined_at + align(nodes, 64)

@@ -198,10 +198,9 @@ def refit_parts(work, room):
 def scan(words, count, state):
     """Hash ``count`` uint32 and find the largest; ``state``: SCAN_SIZE zero bytes and room for a step's words."""
     whole = count // SCAN_WORDS
-    for step in range(whole):
-        scan_words(words + 4 * SCAN_WORDS * step, state)
+    scan_words(words, whole, state)
     rest = state + SCAN_SIZE
     for word in range(SCAN_WORDS):
         at = whole * SCAN_WORDS + word
         store_i32(rest + 4 * word, load_i32(words + 4 * at) if at < count else np.int32(0))
-    scan_words(rest, state)
+    scan_words(rest, 1, state)

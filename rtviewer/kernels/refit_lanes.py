@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from rtviewer.kernels import emit
+from rtviewer.kernels import emit, emit_loops
 from rtviewer.kernels.constants import PRIMITIVE_BITS
 
 ELEMENT_SIZE = 32
@@ -278,22 +278,29 @@ def _leaf_box(builder, elements, code):
 
 
 @intrinsic
-def _scan_intrinsic(typing_context, words, scan):
+def _scan_intrinsic(typing_context, words, count, scan):
     def generate(context, builder, signature, arguments):
-        words, scan = arguments
-        largest = emit.load(builder, scan, 128, _INT8)
-        for part in range(4):
-            value = emit.load(builder, words, 32 * part, _INT8)
-            hashed = builder.xor(emit.load(builder, scan, 32 * part, _INT8), value)
-            hashed = builder.or_(
-                builder.shl(hashed, emit.constant(_INT8, _TURN)), builder.lshr(hashed, emit.constant(_INT8, 32 - _TURN))
-            )
-            emit.store(builder, builder.mul(hashed, emit.constant(_INT8, _MULTIPLIER)), scan, 32 * part)
-            largest = builder.select(builder.icmp_unsigned(">", value, largest), value, largest)
-        emit.store(builder, largest, scan, 128)
+        words, count, scan = arguments
+        turn, rest = emit.constant(_INT8, _TURN), emit.constant(_INT8, 32 - _TURN)
+
+        def body(step, carried):
+            at, changed = emit_loops.offset(builder, words, step, 4 * SCAN_WORDS), []
+            largest = carried[4]
+            for part in range(4):
+                value = emit.load(builder, at, 32 * part, _INT8)
+                hashed = builder.xor(carried[part], value)
+                hashed = builder.or_(builder.shl(hashed, turn), builder.lshr(hashed, rest))
+                changed.append(builder.mul(hashed, emit.constant(_INT8, _MULTIPLIER)))
+                largest = builder.select(builder.icmp_unsigned(">", value, largest), value, largest)
+            return *changed, largest
+
+        start = [emit.load(builder, scan, 32 * part, _INT8) for part in range(5)]
+        zero = ir.Constant(emit.INT64, 0)
+        for part, value in enumerate(emit_loops.loop(builder, zero, count, 1, start, body)):
+            emit.store(builder, value, scan, 32 * part)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64), generate
+    return types.void(types.int64, types.int64, types.int64), generate
 
 
 # --- the same without the JIT -------------------------------------------------------------------------------------
@@ -361,14 +368,14 @@ def join_portable(child, lane):
         _view(lane + 64 * axis + 32, 1)[0] = _view(child + 64 * axis + 32, 8).max()
 
 
-def scan_portable(words, scan):
+def scan_portable(words, count, scan):
     """As ``scan_words``, in numpy."""
-    value, state, largest = (
-        _view(words, 32, np.uint32), _view(scan, 32, np.uint32), _view(scan + 128, 8, np.uint32),
-    )  # fmt: skip
-    mixed = state ^ value
-    state[:] = (mixed << np.uint32(_TURN) | mixed >> np.uint32(32 - _TURN)) * np.uint32(_MULTIPLIER)
-    largest[:] = np.maximum(largest, value.reshape(4, 8).max(0))
+    state, largest = _view(scan, 32, np.uint32), _view(scan + 128, 8, np.uint32)
+    for step in range(int(count)):
+        value = _view(words + 4 * SCAN_WORDS * step, SCAN_WORDS, np.uint32)
+        mixed = state ^ value
+        state[:] = (mixed << np.uint32(_TURN) | mixed >> np.uint32(32 - _TURN)) * np.uint32(_MULTIPLIER)
+        largest[:] = np.maximum(largest, value.reshape(4, 8).max(0))
 
 
 if numba.config.DISABLE_JIT:
@@ -402,5 +409,5 @@ else:
     """join_child(child, lane): write the union of the lanes of the node at ``child`` into a lane of another node;
     ``lane``: address of the lane's first minimum."""
     scan_words = _scan_intrinsic
-    """scan_words(words, scan): mix 32 uint32 into a scan (SCAN_SIZE bytes): each lane's hash is
+    """scan_words(words, count, scan): mix ``count`` times 32 uint32 into a scan (SCAN_SIZE bytes): each lane's hash is
     ``rotate(hash ^ word) * odd``, which depends on every word of the lane and their order; and the largest word."""

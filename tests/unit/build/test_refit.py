@@ -93,7 +93,7 @@ def test_threads_and_grain_do_not_change_a_bit(flags: BuildFlag, monkeypatch: py
     for grain, processors in ((7, 1), (64, 2), (200, 5)):
         monkeypatch.setattr(moved_triangles, "SMALLEST_PART", grain)
         monkeypatch.setattr(moved_triangles, "LARGEST_PART", grain)
-        monkeypatch.setattr("os.cpu_count", lambda processors=processors: processors)
+        monkeypatch.setattr(moved_triangles, "PROCESSORS", processors)
         assert update_blas(source, moved, flags).data.tobytes() == expected
 
 

@@ -61,8 +61,8 @@ def call_join(child, lane):
 
 
 @jit
-def call_scan(words, scan):
-    refit_lanes.scan_words(words, scan)
+def call_scan(words, count, scan):
+    refit_lanes.scan_words(words, count, scan)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -202,11 +202,12 @@ def test_threads_that_add_to_one_number_never_get_the_same_answer() -> None:
     assert seen.all()
 
 
-def test_a_scan_step() -> None:
-    random = np.random.default_rng(1)
-    words = random.integers(0, 1 << 32, 32, dtype=np.uint32)
+@pytest.mark.parametrize("count", range(4))
+def test_the_steps_of_a_scan(count: int) -> None:
+    random = np.random.default_rng(count)
+    words = random.integers(0, 1 << 32, 4 * 32, dtype=np.uint32)
     states = [np.arange(40, dtype=np.uint32) for _ in range(2)]
-    call_scan(words.ctypes.data, states[0].ctypes.data)
-    refit_lanes.scan_portable(words.ctypes.data, states[1].ctypes.data)
+    call_scan(words.ctypes.data, count, states[0].ctypes.data)
+    refit_lanes.scan_portable(words.ctypes.data, count, states[1].ctypes.data)
     assert np.array_equal(states[0], states[1])
-    assert states[0][32:].max() == words.max()
+    assert states[0][32:].max() == max(39, words[: 32 * count].max(initial=0))

@@ -64,7 +64,7 @@ class Structure:
                 return self.data[first : first + count * dtype.itemsize].view(dtype)
         return np.empty(0, dtype)
 
-    @property
+    @cached_property
     def section_table(self) -> list[tuple[int, int, int, int]]:
         """Kind, element size, element count and offset of each section, as the header has them."""
         table: list[tuple[int, int, int, int]] = self.header["sections"][: int(self.header["section_count"])].tolist()

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from rtviewer.accel import layout
 from rtviewer.accel.layout import SectionKind
-from rtviewer.accel.sizes import align
 from rtviewer.accel.structure import Structure
 from rtviewer.build.kept_memory import KeptMemory
 from rtviewer.build.workers import together
@@ -169,8 +168,8 @@ def _run(source: Structure, target: Structure, moved: MovedTriangles) -> NDArray
     # Triangles of different leaves share rows of vertices.
     threads = 1 if indexed or packs < SMALL else min(PROCESSORS, -(-nodes // grain))
     room, rows = int(refit.room_size(grain)), moved.rows()
-    joined_at = threads * room
-    doubtful_at = joined_at + align(nodes, 64)
+    boxes_at = threads * room
+    doubtful_at = boxes_at + refit.ELEMENT_SIZE * nodes
     scratch = _scratch.lend(doubtful_at + 16 * packs, None)
     at, before, after = scratch.ctypes.data, source.data.ctypes.data, target.data.ctypes.data
     work = np.array(
@@ -178,11 +177,11 @@ def _run(source: Structure, target: Structure, moved: MovedTriangles) -> NDArray
             before + nodes_at, after + nodes_at, before + packs_at, after + packs_at, rows.ctypes.data, len(rows),
             after + places[SectionKind.INDICES][0] if indexed else 0,
             after + places[SectionKind.VERTICES][0] if indexed else 0,
-            nodes, at + joined_at, grain, 0, at + doubtful_at, 0,
+            nodes, at + boxes_at, grain, 0, at + doubtful_at, 0,
         ],
         np.int64,
     )  # fmt: skip
     address = work.ctypes.data
     together(lambda thread: refit.refit_parts(address, at + room * thread), threads)
-    refit.join_children(after + nodes_at, 0, nodes, at + joined_at)
+    refit.join_parts(after + nodes_at, nodes, at + boxes_at)
     return scratch[doubtful_at:].view(np.int32)[: work[-1]].copy()

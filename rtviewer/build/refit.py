@@ -150,7 +150,7 @@ def _fill_boxes(source: Structure, target: Structure, inputs: BlasInputs, profil
         packs["id"] = np.where(used, number | references.flags[number], layout.UNUSED_LANE)
         boxes = np.where(used[:, None, :], references.primitives[number].transpose(0, 2, 1), np.float32(0))
         packs["low"], packs["high"] = boxes[:, :3], boxes[:, 3:]
-    elements = np.empty((len(packs), 8), np.float32)
+    elements = np.zeros((len(packs), 8), np.float32)
     if len(packs):
         everything, identities = np.ascontiguousarray(references.primitives), packs["id"]
         element_bounds(
@@ -243,13 +243,11 @@ def _fresh(source: Structure, name: str, address: int) -> Structure:
 def refit_boxes(target: Structure, elements: NDArray[np.float32]) -> None:
     """Boxes of all nodes of a writable structure from those of its leaf elements, (m, 8) float32 as in
     ``kernels.refit_lanes``."""
-    from rtviewer.kernels.refit import element_leaves, join_children
+    from rtviewer.kernels.refit import element_nodes
 
     nodes = target.section(SectionKind.NODES)
-    if len(nodes):
-        element_leaves(nodes.ctypes.data, len(nodes), elements.ctypes.data)
-        joined = np.zeros(len(nodes), np.uint8)
-        join_children(nodes.ctypes.data, 0, len(nodes), joined.ctypes.data)
+    boxes = np.empty((len(nodes), 8), np.float32)
+    element_nodes(nodes.ctypes.data, len(nodes), elements.ctypes.data, boxes.ctypes.data)
 
 
 def _set_bounds(target: Structure) -> None:

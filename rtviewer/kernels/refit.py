@@ -1,9 +1,9 @@
 """New boxes for an old tree.
 
-A part is a range of nodes with all their leaves: its leaf elements are listed and written, their boxes become those of
-the leaf lanes, and from the last node to the first inner lanes follow, because children stand behind their parents.
-Threads take parts until none is left; what a part gets depends on nothing else. Lanes whose children are in other parts
-stay for a last sweep, and so do those of nodes above them. Elements are a loop of their own without a branch that is
+A part is a range of nodes with all their leaves: its leaf elements are listed and written, and their boxes go into the
+nodes, from the last to the first because children stand behind their parents. Threads take parts until none is left;
+what a part gets depends on nothing else. Lanes whose children are in other parts stay for a last sweep, and so do those
+of nodes above them. Elements are a loop of their own without a branch that is
 hard to guess, so that the next pack's loads begin while a pack is still worked on. All arguments are addresses.
 """
 
@@ -25,11 +25,9 @@ from rtviewer.kernels.memory import (
     load_f32,
     load_i32,
     load_i64,
-    load_u8,
     store_f32,
     store_i32,
     store_i64,
-    store_u8,
 )
 from rtviewer.kernels.refit_corners import gather_pack, note_lanes, write_vertices
 from rtviewer.kernels.refit_lanes import (
@@ -39,16 +37,16 @@ from rtviewer.kernels.refit_lanes import (
     SCAN_WORDS,
     fetch_ahead,
     is_in_row,
-    join_child,
-    leaf_lanes,
     list_leaves,
+    node_lanes,
     refit_pack,
     scan_words,
+    union_of_lanes,
 )
 from rtviewer.kernels.refit_state import (
+    BOXES,
     GRAIN,
     INDEX_ROWS,
-    JOINED,
     LANE_IDENTITIES,
     LANE_POINTS,
     LANE_ROW,
@@ -98,33 +96,29 @@ def element_bounds(identities, stride, count, bounds, out):
 
 
 @jit
-def element_leaves(nodes, count, elements):
-    """New boxes in the leaf lanes of nodes from those of all leaf elements."""
-    for node in range(count):
+def element_nodes(nodes, count, elements, boxes):
+    """New boxes in all lanes of nodes from those of all leaf elements; ``boxes``: room for ELEMENT_SIZE a node."""
+    for node in range(count - 1, -1, -1):
         at = nodes + NODE_SIZE * node
-        leaf_lanes(at, at, at + CHILDREN, elements)
+        node_lanes(at, at, at + CHILDREN, elements, boxes, count, boxes + ELEMENT_SIZE * node)
 
 
 @jit
-def join_children(nodes, first, last, joined):
-    """Boxes of inner lanes of a range of nodes from the nodes below them, as far as those stand before ``last`` too.
-
-    ``joined``: of a byte for each node, other than 0 where it is done; it becomes so for nodes whose lanes are all new.
-    """
-    for node in range(last - 1, first - 1, -1):
-        if load_u8(joined + node) != 0:
+def join_parts(nodes, count, boxes):
+    """New boxes in the inner lanes of nodes whose own in ``boxes`` are not known yet, from the last to the first."""
+    for node in range(count - 1, -1, -1):
+        box = boxes + ELEMENT_SIZE * node
+        if load_f32(box + 28) == 0:
             continue
-        at, complete = nodes + NODE_SIZE * node, True
+        at = nodes + NODE_SIZE * node
         for lane in range(WIDTH):
             child = np.int64(load_i32(at + CHILDREN + 4 * lane))
-            if child <= 0:
-                continue
-            if child < last and load_u8(joined + child) != 0:
-                join_child(nodes + NODE_SIZE * child, at + 4 * lane)
-            else:
-                complete = False
-        if complete:
-            store_u8(joined + node, np.uint8(1))
+            if child > 0:
+                for axis in range(3):
+                    below = boxes + ELEMENT_SIZE * child + 4 * axis
+                    store_f32(at + 64 * axis + 4 * lane, load_f32(below))
+                    store_f32(at + 64 * axis + 32 + 4 * lane, load_f32(below + 16))
+        union_of_lanes(at, box)
 
 
 @jit
@@ -150,7 +144,7 @@ def refit_parts(work, room):
     ``work``: the block that threads share (``refit_state``), ``room``: ``room_size`` bytes of this one's. One function,
     because what a function calls is compiled again into it.
     """
-    source, target, joined = load_i64(work + SOURCE_NODES), load_i64(work + TARGET_NODES), load_i64(work + JOINED)
+    source, target, boxes = load_i64(work + SOURCE_NODES), load_i64(work + TARGET_NODES), load_i64(work + BOXES)
     old_packs, new_packs = load_i64(work + SOURCE_PACKS), load_i64(work + TARGET_PACKS)
     rows, row_count, row = load_i64(work + ROWS), load_i64(work + ROW_COUNT), load_i64(work + ROWS)
     indexed = load_i64(work + INDEX_ROWS) != 0
@@ -186,11 +180,9 @@ def refit_parts(work, room):
                 write_vertices(new_ids + offset, room + LANE_POINTS, work)
             if mask != 0:
                 note_lanes(load_i32(at), mask, work)
-        for node in range(first, last):
-            at = NODE_SIZE * node
-            leaf_lanes(source + at, target + at, leaves + 4 * WIDTH * (node - first), elements)
-            store_u8(joined + node, np.uint8(0))
-        join_children(target, first, last, joined)
+        for node in range(last - 1, first - 1, -1):
+            at, own = NODE_SIZE * node, leaves + 4 * WIDTH * (node - first)
+            node_lanes(source + at, target + at, own, elements, boxes, last, boxes + ELEMENT_SIZE * node)
         first = grain * add_i64(work + NEXT_PART, 1)
 
 

@@ -1,11 +1,11 @@
 """Where what an update works on stands in memory: offsets in blocks that Python fills and kernels read."""
 
 SOURCE_NODES, TARGET_NODES, SOURCE_PACKS, TARGET_PACKS = 0, 8, 16, 24
-ROWS, ROW_COUNT, INDEX_ROWS, VERTEX_ROWS, NODE_COUNT, JOINED = 32, 40, 48, 56, 64, 72
+ROWS, ROW_COUNT, INDEX_ROWS, VERTEX_ROWS, NODE_COUNT, BOXES = 32, 40, 48, 56, 64, 72
 GRAIN, NEXT_PART, DOUBTFUL, DOUBTFUL_COUNT = 80, 88, 96, 104
 """int64 in the block that all threads of an update share: addresses, the number of geometry rows, for indexed packs the
-sections of corners (INDEX_ROWS is 0 when corners stand in the packs), the number of nodes, the address of a byte for
-each (see ``refit.join_children``), the nodes of a part, the next part that nobody has taken; the address of room for
+sections of corners (INDEX_ROWS is 0 when corners stand in the packs), the number of nodes, the address of a box for
+each, the nodes of a part, the next part that nobody has taken; the address of room for
 four int32 a pack, which receives the lanes that may be degenerate or not finite in any order, four times the pack's
 index plus the lane, and how many there are."""
 

@@ -20,8 +20,13 @@ def call_pack(identities, row, out, new_identities, element):
 
 
 @jit
-def call_leaves(source, target, leaves, elements):
-    refit_lanes.leaf_lanes(source, target, leaves, elements)
+def call_node(source, target, leaves, elements, boxes, last, out):
+    refit_lanes.node_lanes(source, target, leaves, elements, boxes, last, out)
+
+
+@jit
+def call_union(node, out):
+    refit_lanes.union_of_lanes(node, out)
 
 
 @jit
@@ -56,11 +61,6 @@ def call_add(address, count, seen):
 
 
 @jit
-def call_join(child, lane):
-    refit_lanes.join_child(child, lane)
-
-
-@jit
 def call_scan(words, count, scan):
     refit_lanes.scan_words(words, count, scan)
 
@@ -92,28 +92,47 @@ def test_a_pack(seed: int) -> None:
     assert (results[0][2][:used] & 0x20000000).all()
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_the_leaf_lanes_of_a_node_and_the_union_of_a_node(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(40))
+def test_the_lanes_of_a_node_and_their_union(seed: int) -> None:
     random = np.random.default_rng(seed)
-    elements = random.normal(size=(40, 8)).astype(np.float32)
+    elements, boxes = (random.normal(size=(40, 8)).astype(np.float32) for _ in range(2))
+    elements[:, 7] = boxes[:, 7] = 0
+    boxes[17, 7] = 1
     node = random.normal(size=64).astype(np.float32)
     children = node.view(np.int32)[48:56]
     children[:] = [~(int(random.integers(0, 36)) << 2 | int(random.integers(0, 4))) for _ in range(8)]
-    children[random.permutation(8)[:3]] = [0, 5, 17]
+    unknown = [[5], [17], [30], [5, 9]][seed % 4]
+    lanes = random.permutation(8)[: len(unknown) + 2]
+    children[lanes] = [0, 5, *unknown]
     results = []
-    for leaves, join in (
-        (call_leaves, call_join),
-        (refit_lanes.leaves_portable, refit_lanes.join_portable),
+    for lanes_of, union in (
+        (call_node, call_union),
+        (refit_lanes.node_portable, refit_lanes.union_portable),
     ):
-        target, parent = np.zeros(64, np.float32), np.zeros(64, np.float32)
-        leaves(node.ctypes.data, target.ctypes.data, children.ctypes.data, elements.ctypes.data)
-        join(target.ctypes.data, parent.ctypes.data + 4 * (seed % 8))
-        results.append((target, parent))
-    assert np.array_equal(results[0][0].view(np.int32), results[1][0].view(np.int32))
+        target, own, again = np.zeros(64, np.float32), np.zeros(8, np.float32), np.ones(8, np.float32)
+        lanes_of(
+            node.ctypes.data, target.ctypes.data, children.ctypes.data, elements.ctypes.data, boxes.ctypes.data, 30,
+            own.ctypes.data,
+        )  # fmt: skip
+        union(target.ctypes.data, again.ctypes.data)
+        assert own[7] == (seed % 4 in (1, 2))
+        assert again[7] == 0
+        if not own[7]:
+            assert np.array_equal(np.delete(own, 3), np.delete(again, 3))
+        known = np.flatnonzero(children < 30)
+        results.append((target.reshape(8, 8)[:6, known], target.view(np.int32)[48:], np.delete(own, 3)))
+    assert np.array_equal(results[0][0], results[1][0])
     assert np.array_equal(results[0][1], results[1][1])
+    assert np.array_equal(results[0][1][:8], children)
+    if seed % 4 in (0, 3):
+        assert np.array_equal(results[0][2], results[1][2])
+    planes = target.reshape(8, 8)
+    assert planes[0, lanes[0]] == np.inf
+    assert planes[1, lanes[0]] == -np.inf
+    assert np.array_equal(planes[0:6:2, lanes[1]], boxes[5, :3])
     lane = int(np.flatnonzero(children < 0)[0])
     first, number = ~int(children[lane]) >> 2, (~int(children[lane]) & 3) + 1
-    assert results[0][0][lane] == elements[first : first + number, 0].min()
+    assert planes[0, lane] == elements[first : first + number, 0].min()
 
 
 @pytest.mark.parametrize("seed", range(20))

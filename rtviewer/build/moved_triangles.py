@@ -23,7 +23,7 @@ from rtviewer.dxr.flags import GeometryFlag
 from rtviewer.scene.primitives import degenerate_triangles, inactive_triangles, transformed_vertices
 
 PROCESSORS = os.cpu_count() or 1
-PARTS, SMALLEST_PART, LARGEST_PART = 16, 128, 1024
+PARTS, SMALLEST_PART, LARGEST_PART = 8, 128, 1024
 """How many parts there should be for each processor, and how many nodes one may have; the result does not depend on
 it."""
 SMALL = 4_000
@@ -159,6 +159,7 @@ def left_out(structure: Structure) -> NDArray[np.int64]:
 def _run(source: Structure, target: Structure, moved: MovedTriangles) -> NDArray[np.int32]:
     """Run the compiled pass; returns the lanes that it is unsure of, four times the pack's index plus the lane."""
     from rtviewer.kernels import refit
+    from rtviewer.kernels.refit_lanes import ELEMENT_SIZE
 
     places = {kind: (first, count) for kind, _, count, first in source.section_table}
     indexed = SectionKind.INDEXED_PACKS in places
@@ -169,7 +170,7 @@ def _run(source: Structure, target: Structure, moved: MovedTriangles) -> NDArray
     threads = 1 if indexed or packs < SMALL else min(PROCESSORS, -(-nodes // grain))
     room, rows = int(refit.room_size(grain)), moved.rows()
     boxes_at = threads * room
-    doubtful_at = boxes_at + refit.ELEMENT_SIZE * nodes
+    doubtful_at = boxes_at + ELEMENT_SIZE * nodes
     scratch = _scratch.lend(doubtful_at + 16 * packs, None)
     at, before, after = scratch.ctypes.data, source.data.ctypes.data, target.data.ctypes.data
     work = np.array(

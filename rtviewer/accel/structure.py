@@ -59,18 +59,20 @@ class Structure:
     def section(self, kind: SectionKind) -> NDArray[Any]:
         """Elements of a section as a structured array; empty when there is none."""
         dtype = np.dtype(INSTANCE_DESC) if kind is SectionKind.INSTANCE_DESCS else layout.ELEMENT_DTYPES[kind]
-        for entry in self.header["sections"][: int(self.header["section_count"])]:
-            if entry["kind"] == kind:
-                first, count = int(entry["offset"]), int(entry["count"])
+        for found, _, count, first in self.section_table:
+            if found == kind:
                 return self.data[first : first + count * dtype.itemsize].view(dtype)
         return np.empty(0, dtype)
 
+    @cached_property
+    def section_table(self) -> list[tuple[int, int, int, int]]:
+        """Kind, element size, element count and offset of each section, as the header has them."""
+        table: list[tuple[int, int, int, int]] = self.header["sections"][: int(self.header["section_count"])].tolist()
+        return table
+
     def section_offset(self, kind: SectionKind) -> int:
         """Bytes from the start of the structure; 0 when there is no such section."""
-        for entry in self.header["sections"][: int(self.header["section_count"])]:
-            if entry["kind"] == kind:
-                return int(entry["offset"])
-        return 0
+        return next((first for found, _, _, first in self.section_table if found == kind), 0)
 
     @cached_property
     def nodes(self) -> NDArray[np.void]:

@@ -7,6 +7,7 @@ and are looked at in numpy.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,15 +16,20 @@ from numpy.typing import NDArray
 from rtviewer.accel import layout
 from rtviewer.accel.layout import SectionKind
 from rtviewer.accel.structure import Structure
-from rtviewer.build.workers import Workers
+from rtviewer.build.kept_memory import KeptMemory
+from rtviewer.build.workers import together
 from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
 from rtviewer.dxr.flags import GeometryFlag
 from rtviewer.scene.primitives import degenerate_triangles, inactive_triangles, transformed_vertices
 
-GRAIN = 8192
-"""Packs, and nodes, of one task; the result does not depend on it."""
-SMALL = 12_000
-"""Packs from which starting threads pays."""
+PROCESSORS = os.cpu_count() or 1
+PARTS, SMALLEST_PART, LARGEST_PART = 8, 128, 1024
+"""How many parts there should be for each processor, and how many nodes one may have; the result does not depend on
+it."""
+SMALL = 4_000
+"""Packs from which other threads are worth waking."""
+
+_scratch = KeptMemory()
 
 
 @dataclass
@@ -51,8 +57,9 @@ class MovedTriangles:
         """Geometry rows as ``kernels.refit`` reads them."""
         rows = np.zeros((len(self.vertices), 5), np.int64)
         for row, geometry in enumerate(self.inputs.geometries):
-            bits = layout.ID_OPAQUE if geometry.flags & GeometryFlag.OPAQUE else 0
-            bits |= layout.ID_NO_DUPLICATE if geometry.flags & GeometryFlag.NO_DUPLICATE_ANYHIT_INVOCATION else 0
+            flags = int(geometry.flags)
+            bits = layout.ID_OPAQUE if flags & GeometryFlag.OPAQUE else 0
+            bits |= layout.ID_NO_DUPLICATE if flags & GeometryFlag.NO_DUPLICATE_ANYHIT_INVOCATION else 0
             rows[row] = (
                 self.first[row],
                 self.first[row + 1],
@@ -95,29 +102,35 @@ def fill_triangles(source: Structure, target: Structure, moved: MovedTriangles) 
     ``target``: the size and sections of ``source``, whose nodes and packs are not written yet. Bits do not depend on
     the number of threads.
     """
-    out = left_out(source)
-    corners = moved.corners(out)
-    dead = inactive_triangles(corners)
-    bits = np.unpackbits(source.section(SectionKind.INACTIVE), bitorder="little")
-    if not np.array_equal(bits[out], dead) or int(bits.sum()) != int(dead.sum()) or np.isnan(corners[~dead]).any():
-        return Refitted(False)
-    reach = _finite_reach(corners[~dead])
-    flat = degenerate_triangles(corners) & ~dead
-    degenerate = moved.per_geometry(out[flat])
-    if len(source.nodes):
-        doubtful = _run(source, target, moved)
-        ids = target.packs["id"]
-        numbers = (ids[doubtful >> 2, doubtful & 3] & layout.PRIMITIVE_BITS).astype(np.int64)
-        corners = moved.corners(numbers)
-        if np.isnan(corners).any():
+    reach, degenerate = 0.0, np.zeros(len(moved.vertices), np.int64)
+    inactive, out = source.section(SectionKind.INACTIVE), left_out(source)
+    if len(out):
+        corners = moved.corners(out)
+        dead = inactive_triangles(corners)
+        bits = np.unpackbits(inactive, bitorder="little")
+        if not np.array_equal(bits[out], dead) or int(bits.sum()) != int(dead.sum()) or np.isnan(corners[~dead]).any():
             return Refitted(False)
-        reach = max(reach, _reach_of_root(target))
-        if np.isinf(corners).any():
-            inside = ids[ids != layout.UNUSED_LANE] & layout.PRIMITIVE_BITS
-            reach = max(reach, _finite_reach(moved.corners(inside.astype(np.int64))))
-        flat = degenerate_triangles(corners)
-        ids[doubtful[flat] >> 2, doubtful[flat] & 3] |= layout.ID_DEGENERATE
-        degenerate += moved.per_geometry(numbers[flat])
+        reach = _finite_reach(corners[~dead])
+        degenerate += moved.per_geometry(out[degenerate_triangles(corners) & ~dead])
+    elif inactive.any():
+        return Refitted(False)
+    if not len(source.nodes):
+        return Refitted(True, reach, degenerate)
+    doubtful = _run(source, target, moved)
+    if not len(doubtful):
+        return Refitted(True, max(reach, _reach_of_root(target)), degenerate)
+    ids = target.packs["id"]
+    numbers = (ids[doubtful >> 2, doubtful & 3] & layout.PRIMITIVE_BITS).astype(np.int64)
+    corners = moved.corners(numbers)
+    if np.isnan(corners).any():
+        return Refitted(False)
+    reach = max(reach, _reach_of_root(target))
+    if np.isinf(corners).any():
+        inside = ids[ids != layout.UNUSED_LANE] & layout.PRIMITIVE_BITS
+        reach = max(reach, _finite_reach(moved.corners(inside.astype(np.int64))))
+    flat = degenerate_triangles(corners)
+    ids[doubtful[flat] >> 2, doubtful[flat] & 3] |= layout.ID_DEGENERATE
+    degenerate += moved.per_geometry(numbers[flat])
     return Refitted(True, reach, degenerate)
 
 
@@ -144,36 +157,32 @@ def left_out(structure: Structure) -> NDArray[np.int64]:
 
 
 def _run(source: Structure, target: Structure, moved: MovedTriangles) -> NDArray[np.int32]:
-    """The compiled pass; returns the lanes that may be degenerate or not finite, in leaf order."""
+    """Run the compiled pass; returns the lanes that it is unsure of, four times the pack's index plus the lane."""
     from rtviewer.kernels import refit
+    from rtviewer.kernels.refit_lanes import ELEMENT_SIZE
 
-    rows, elements = moved.rows(), np.empty((len(source.packs), 8), np.float32)
-    indexed = source.is_indexed
+    places = {kind: (first, count) for kind, _, count, first in source.section_table}
+    indexed = SectionKind.INDEXED_PACKS in places
+    packs_at, packs = places[SectionKind.INDEXED_PACKS if indexed else SectionKind.TRIANGLE_PACKS]
+    nodes_at, nodes = places[SectionKind.NODES]
+    grain = min(max(nodes // (PARTS * PROCESSORS), SMALLEST_PART), LARGEST_PART)
+    # Triangles of different leaves share rows of vertices.
+    threads = 1 if indexed or packs < SMALL else min(PROCESSORS, -(-nodes // grain))
+    room, rows = int(refit.room_size(grain)), moved.rows()
+    boxes_at = threads * room
+    doubtful_at = boxes_at + ELEMENT_SIZE * nodes
+    scratch = _scratch.lend(doubtful_at + 16 * packs, None)
+    at, before, after = scratch.ctypes.data, source.data.ctypes.data, target.data.ctypes.data
     work = np.array(
         [
-            source.nodes.ctypes.data, target.nodes.ctypes.data, source.packs.ctypes.data, target.packs.ctypes.data,
-            rows.ctypes.data, len(rows),
-            target.section(SectionKind.INDICES).ctypes.data if indexed else 0,
-            target.section(SectionKind.VERTICES).ctypes.data if indexed else 0,
-            len(source.packs), elements.ctypes.data,
+            before + nodes_at, after + nodes_at, before + packs_at, after + packs_at, rows.ctypes.data, len(rows),
+            after + places[SectionKind.INDICES][0] if indexed else 0,
+            after + places[SectionKind.VERTICES][0] if indexed else 0,
+            nodes, at + boxes_at, grain, 0, at + doubtful_at, 0,
         ],
         np.int64,
     )  # fmt: skip
-    lanes: list[NDArray[np.int32]] = [np.empty(0, np.int32)] * -(-len(source.packs) // GRAIN)
-
-    def write_packs(part: int) -> None:
-        first, last = part * GRAIN, min((part + 1) * GRAIN, len(source.packs))
-        scratch, doubtful = np.empty(refit.SCRATCH_SIZE, np.uint8), np.empty(4 * (last - first), np.int32)
-        count = refit.triangle_packs(work.ctypes.data, first, last, scratch.ctypes.data, doubtful.ctypes.data)
-        lanes[part] = doubtful[:count]
-
-    def write_nodes(part: int) -> None:
-        first, last = part * GRAIN, min((part + 1) * GRAIN, len(source.nodes))
-        refit.element_leaves(source.nodes.ctypes.data, target.nodes.ctypes.data, first, last, elements.ctypes.data)
-
-    threads = 0 if len(source.packs) >= SMALL else 1
-    with Workers(threads=threads) as workers:
-        workers.each(write_packs, len(lanes), lone=indexed)  # triangles of different leaves share rows of vertices
-        workers.each(write_nodes, -(-len(source.nodes) // GRAIN))
-    refit.join_children(target.nodes.ctypes.data, len(target.nodes))
-    return np.concatenate(lanes)
+    address = work.ctypes.data
+    together(lambda thread: refit.refit_parts(address, at + room * thread), threads)
+    refit.join_parts(after + nodes_at, nodes, at + boxes_at)
+    return scratch[doubtful_at:].view(np.int32)[: work[-1]].copy()

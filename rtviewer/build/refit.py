@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from rtviewer.accel import layout
 from rtviewer.accel.encode import seal, set_header
 from rtviewer.accel.layout import SectionKind
-from rtviewer.accel.structure import Structure, aligned_bytes
+from rtviewer.accel.structure import Structure
 from rtviewer.build.builder import instance_descs, write_instance_leaves
 from rtviewer.build.input_arrays import check_geometry_arrays, check_instance_arrays
+from rtviewer.build.kept_memory import KeptMemory
 from rtviewer.build.leaves import index_scans, update_records
 from rtviewer.build.moved_triangles import MovedTriangles, fill_triangles
 from rtviewer.build.references import PrimitiveReferences, check_blas, instance_references, primitive_references
@@ -24,6 +25,8 @@ from rtviewer.errors import Violation, violation
 
 CALL = "BuildRaytracingAccelerationStructure (update)"
 SECTION = "Acceleration structure update constraints"
+
+_results = KeptMemory()
 
 
 def update_blas(
@@ -147,7 +150,7 @@ def _fill_boxes(source: Structure, target: Structure, inputs: BlasInputs, profil
         packs["id"] = np.where(used, number | references.flags[number], layout.UNUSED_LANE)
         boxes = np.where(used[:, None, :], references.primitives[number].transpose(0, 2, 1), np.float32(0))
         packs["low"], packs["high"] = boxes[:, :3], boxes[:, 3:]
-    elements = np.empty((len(packs), 8), np.float32)
+    elements = np.zeros((len(packs), 8), np.float32)
     if len(packs):
         everything, identities = np.ascontiguousarray(references.primitives), packs["id"]
         element_bounds(
@@ -222,34 +225,34 @@ def check_tlas_update(source: Structure, instances: InstanceInputs) -> list[Viol
 
 
 def _fresh(source: Structure, name: str, address: int) -> Structure:
-    """A structure with the source's header and small sections; nodes and leaf elements are still zero."""
-    target = Structure(aligned_bytes(source.size), name or source.name, address or source.address)
+    """A structure with the source's header and small sections; nodes and leaf elements may be anything.
+
+    Between sections and behind them it is zero, since kept memory is reused for the same table only.
+    """
+    table = source.header["sections"].tobytes()
+    target = Structure(_results.lend(source.size, table), name or source.name, address or source.address)
     header = source.data[: layout.HEADER.itemsize]
     target.data[: len(header)] = header
     written = (SectionKind.NODES, SectionKind.TRIANGLE_PACKS, SectionKind.BOX_PACKS, SectionKind.INDEXED_PACKS)
-    for entry in source.header["sections"][: int(source.header["section_count"])]:
-        if entry["kind"] not in written:
-            first = int(entry["offset"])
-            last = first + int(entry["count"]) * int(entry["element_size"])
-            target.data[first:last] = source.data[first:last]
+    for kind, size, count, first in source.section_table:
+        if kind not in written:
+            target.data[first : first + count * size] = source.data[first : first + count * size]
     return target
 
 
 def refit_boxes(target: Structure, elements: NDArray[np.float32]) -> None:
     """Boxes of all nodes of a writable structure from those of its leaf elements, (m, 8) float32 as in
     ``kernels.refit_lanes``."""
-    from rtviewer.kernels.refit import element_leaves, join_children
+    from rtviewer.kernels.refit import element_nodes
 
     nodes = target.section(SectionKind.NODES)
-    if len(nodes):
-        element_leaves(nodes.ctypes.data, nodes.ctypes.data, 0, len(nodes), elements.ctypes.data)
-        join_children(nodes.ctypes.data, len(nodes))
+    boxes = np.empty((len(nodes), 8), np.float32)
+    element_nodes(nodes.ctypes.data, len(nodes), elements.ctypes.data, boxes.ctypes.data)
 
 
 def _set_bounds(target: Structure) -> None:
     """The header's bounds are those of all lanes of the root."""
     nodes = target.section(SectionKind.NODES)
     if len(nodes):
-        root = nodes[0]
-        low = [root[f"min_{axis}"].min() for axis in "xyz"]
-        set_header(target, bounds=np.array([low, [root[f"max_{axis}"].max() for axis in "xyz"]], np.float32))
+        lanes = nodes[:1].view(np.float32)[:48].reshape(3, 2, layout.WIDTH)
+        set_header(target, bounds=np.array([lanes[:, 0].min(1), lanes[:, 1].max(1)], np.float32))

@@ -76,9 +76,8 @@ class Workers:
         number: int,
         *,
         share: tuple[float, float] | None = None,
-        lone: bool = False,
     ) -> None:
-        """Call ``task`` with 0 to ``number - 1``, on this thread and, unless it is ``lone``, on the others.
+        """Call ``task`` with 0 to ``number - 1``, on this thread and the others.
 
         ``share``: progress to tell meanwhile. Tasks start in order. The first failure is
         raised here once all threads have stopped; tasks that have not started by then never do.
@@ -99,7 +98,7 @@ class Workers:
             if share is not None:
                 self.report(share[0] + (share[1] - share[0]) * index / number)
 
-        helpers = 0 if lone else min(self.count, number) - 1
+        helpers = min(self.count, number) - 1
         futures = [self._submit(partial(work, None)) for _ in range(helpers)]
         work(between)
         for future in futures:
@@ -125,3 +124,21 @@ class Workers:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.count)
         return self._pool.submit(call)
+
+
+_kept_threads = ThreadPoolExecutor(os.cpu_count() or 1, "kept")
+"""Threads of calls that are over before new ones would have started."""
+
+
+def together(call: Callable[[int], object], count: int) -> None:
+    """Run ``call(0)`` on this thread and ``call(1)`` to ``call(count - 1)`` on others, if they start in time.
+
+    The calls share work among them, so that the first alone would do all of it. Returns when none is running.
+    """
+    futures = [_kept_threads.submit(call, number) for number in range(1, count)]
+    try:
+        call(0)
+    finally:
+        for future in futures:
+            if not future.cancel():
+                future.result()

@@ -249,14 +249,14 @@ def _refit(target: Structure, corners: NDArray[np.float32]) -> NDArray[np.float3
     ids = target.packs["id"]
     if not len(ids):
         return np.empty((0, 6), np.float32)
-    from rtviewer.kernels.refit import element_bounds, element_leaves, join_children
+    from rtviewer.kernels.refit import element_bounds, element_nodes
 
     boxes = np.ascontiguousarray(np.concatenate([corners.min(1), corners.max(1)], 1))
-    elements = np.empty((len(ids), 8), np.float32)
+    elements = np.zeros((len(ids), 8), np.float32)
     element_bounds(ids.ctypes.data, ids.strides[0], len(ids), boxes.ctypes.data, elements.ctypes.data)
     nodes = target.section(SectionKind.NODES)
-    element_leaves(nodes.ctypes.data, nodes.ctypes.data, 0, len(nodes), elements.ctypes.data)
-    join_children(nodes.ctypes.data, len(nodes))
+    of_nodes = np.empty((len(nodes), 8), np.float32)
+    element_nodes(nodes.ctypes.data, len(nodes), elements.ctypes.data, of_nodes.ctypes.data)
     in_tree: NDArray[np.float32] = boxes[_numbers(target)]
     return in_tree
 

@@ -95,9 +95,9 @@ def call(builder, name, kind, arguments):
     return builder.call(function, arguments)
 
 
-def prefetch(builder, address):
-    """Ask for a cache line; nothing is read, so the address may be any."""
-    hints = [ir.Constant(INT32, value) for value in (0, 3, 1)]
+def prefetch(builder, address, *, write=False):
+    """Ask for a cache line, to ``write`` it or to read; neither is done, so the address may be any."""
+    hints = [ir.Constant(INT32, value) for value in (int(write), 3, 1)]
     call(builder, "llvm.prefetch.p0", ir.VoidType(), [builder.inttoptr(address, ir.IntType(8).as_pointer()), *hints])
 
 

@@ -82,9 +82,9 @@ def _refit() -> None:
     empty = np.zeros(128, np.int64)
     at = empty.ctypes.data
     refit.element_bounds(at, 16, 0, at, at)
-    refit.element_leaves(at, at, 0, 0, at)
-    refit.join_children(at, 0)
-    refit.triangle_packs(at, 0, 0, at, at)
+    refit.element_nodes(at, 0, at, at)
+    refit.join_parts(at, 0, at)
+    refit.refit_parts(at, at)
     refit.scan(at, 0, at)
 
 

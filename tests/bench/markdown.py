@@ -86,7 +86,7 @@ def _builds(scenes: Mapping[str, Any]) -> str:
     for name in (RTVIEWER, EMBREE_REFIT):
         samples = [scene["refits"].get(name) for scene in scenes.values()]
         if any(samples):
-            label = "rtviewer update" if name == RTVIEWER else name
+            label = "rtviewer update (not in place)" if name == RTVIEWER else name
             rows.append([label, *("" if s is None else f"{_median(s) * 1e3:.1f}" for s in samples)])
     return table(["build", *scenes], rows)
 

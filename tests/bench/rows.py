@@ -206,7 +206,11 @@ def _product_builder(scene: BenchScene, flags: BuildFlag, all_threads: int) -> C
 
 
 def measure_refits(scene: BenchScene, peers: Peers, plan: Plan) -> dict[str, Samples]:
-    """Wall seconds on all threads for new boxes of the same tree; all are told that the vertices have changed."""
+    """Wall seconds on all threads for new boxes of the same tree; all are told that the vertices have changed.
+
+    The peers refit in place; an update gives another structure, checks that indices are those of the build (UPD-8), and
+    gets the memory of the result before it.
+    """
     source = ProductTree(scene, BuildFlag.ALLOW_UPDATE).blas
     refits: dict[str, Callable[[], float]] = {RTVIEWER: lambda: time_refit(scene, source).wall}
     trees: list[EmbreeTree | TinybvhTree] = []

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rtviewer.accel.invariants import check
 from rtviewer.accel.layout import SectionKind
+from rtviewer.accel.structure import Structure
 from rtviewer.build import moved_triangles
 from rtviewer.build.builder import build_blas
 from rtviewer.build.index_scan import scan_indices
 from rtviewer.build.refit import update_blas
+from rtviewer.copymode.compact import compact
 from rtviewer.dxr.descs import BlasInputs, TrianglesGeometry
 from rtviewer.dxr.flags import BuildFlag, GeometryFlag
 from rtviewer.scene.generators import icosphere
@@ -83,9 +91,68 @@ def test_threads_and_grain_do_not_change_a_bit(flags: BuildFlag, monkeypatch: py
     expected = update_blas(source, moved, flags).data.tobytes()
     monkeypatch.setattr(moved_triangles, "SMALL", 0)
     for grain, processors in ((7, 1), (64, 2), (200, 5)):
-        monkeypatch.setattr(moved_triangles, "GRAIN", grain)
-        monkeypatch.setattr("os.cpu_count", lambda processors=processors: processors)
+        monkeypatch.setattr(moved_triangles, "SMALLEST_PART", grain)
+        monkeypatch.setattr(moved_triangles, "LARGEST_PART", grain)
+        monkeypatch.setattr(moved_triangles, "PROCESSORS", processors)
         assert update_blas(source, moved, flags).data.tobytes() == expected
+
+
+@pytest.mark.rule("UPD-5", "DET-2")
+@pytest.mark.parametrize("flags", FLAGS, ids=str)
+def test_results_are_values_though_their_memory_is_used_again(flags: BuildFlag) -> None:
+    """Structures that somebody holds stay as they are; what earlier results left in memory does not show."""
+    inputs = parts()
+    source, compacted = build_blas(inputs, flags), compact(build_blas(inputs, flags | BuildFlag.ALLOW_COMPACTION))
+    shapes = [bent(inputs), inputs, bent(bent(inputs))]
+    expected = {(s, k): _update(s, shape).data.tobytes() for s in (source, compacted) for k, shape in enumerate(shapes)}
+    before, held = source.data.tobytes(), []
+    random = np.random.default_rng(1)
+    for step in range(60):
+        key = (source, compacted)[int(random.integers(0, 2))], int(random.integers(0, 3))
+        result = _update(key[0], shapes[key[1]])
+        assert result.data.tobytes() == expected[key], step
+        if step % 5 == 0:
+            held.append((result, key))
+        del result
+    assert all(result.data.tobytes() == expected[key] for result, key in held)
+    assert source.data.tobytes() == before
+
+
+def test_an_update_in_place_again_and_again_uses_two_pieces_of_memory() -> None:
+    inputs = parts()
+    structure, addresses = build_blas(inputs, FLAGS[0]), set()
+    for _ in range(10):
+        structure = _update(structure, inputs)
+        addresses.add(structure.data.ctypes.data)
+    assert len(addresses) <= 2
+
+
+def _update(source: Structure, inputs: BlasInputs) -> Structure:
+    return update_blas(source, inputs, source.build_flags)
+
+
+ELSEWHERE = """
+import json
+from tests.unit.build.test_refit import FLAGS, digest
+print(json.dumps([digest(flags) for flags in FLAGS]))
+"""
+
+
+def digest(flags: BuildFlag) -> str:
+    inputs = parts(1)
+    return hashlib.sha256(_update(build_blas(inputs, flags), bent(inputs)).data.tobytes()).hexdigest()
+
+
+@pytest.mark.slow
+@pytest.mark.rule("DET-3")
+def test_the_jit_does_not_show() -> None:
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE], cwd=root, capture_output=True, text=True, timeout=280,
+        env={**os.environ, "PYTHONPATH": str(root), "NUMBA_DISABLE_JIT": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [digest(flags) for flags in FLAGS]
 
 
 @pytest.mark.rule("INA-8")

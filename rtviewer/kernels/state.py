@@ -102,6 +102,10 @@ INTERVAL = 368
 """16 float32: entries and exits of the eight children being tested."""
 EDGES = 432
 """Of the four triangles being tested: U, V, W and the area, (4, 4) float64; t, (4,) float32."""
+SPHERE_RAY = 432
+"""In the same place where a structure has spheres (``spheres``): origin and direction in object space, six float64."""
+SPHERE_ROOTS = 480
+"""Of the four spheres being tested: near and far roots, (2, 4) float32."""
 PACK = 576
 """A triangle pack, filled from indices and vertices where the structure's packs hold ids only."""
 WORLD = 736

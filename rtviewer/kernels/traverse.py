@@ -121,6 +121,7 @@ from rtviewer.kernels.state import (
     WORLD_WALK_LEAVES,
     WORLD_WALK_TRIANGLES,
 )
+from rtviewer.kernels.spheres import begin_spheres, test_sphere_leaf
 from rtviewer.kernels.triangles import axis_offset, fill_pack, test_met_triangles, test_triangle_leaf, used_lanes
 from rtviewer.kernels.vector import boxes, triangles, visit
 from rtviewer.kernels.vector_portable import NONE, UNORDERED
@@ -435,7 +436,9 @@ def walk_leaves(blas, walk, base, counters, log):
     nodes, leaves = load_i64(blas + BLAS_NODES), load_i64(blas + BLAS_LEAVES)
     geometries, geometry_count = load_i64(blas + BLAS_GEOMETRIES), load_i64(blas + BLAS_GEOMETRY_COUNT)
     triangles, octant = load_i64(blas + BLAS_IS_TRIANGLES) != 0, load_i64(walk + OCTANT)
-    instance = load_i64(walk + INSTANCE)
+    instance, are_spheres = load_i64(walk + INSTANCE), False
+    if counters is None and log is None:
+        are_spheres = begin_spheres(walk)
     ref, size = take_next(walk, base, push_root(walk, base, counters, log), BOTTOM, instance, log)
     while ref != NONE:
         if ref >= 0:
@@ -444,6 +447,8 @@ def walk_leaves(blas, walk, base, counters, log):
             first, last = ~ref >> 2, (~ref >> 2) + (~ref & 3) + 1
             if triangles and counters is not None:  # else walk_triangles is the walk
                 test_triangle_leaf(leaves, first, last, geometries, geometry_count, walk, size, counters, log)
+            elif counters is None and log is None and are_spheres:
+                test_sphere_leaf(leaves, first, last, geometries, geometry_count, walk)
             else:
                 test_box_leaf(leaves, first, last, geometries, geometry_count, walk, size, counters, log)
             if load_i64(walk + ENDED) != 0:

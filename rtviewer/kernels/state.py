@@ -5,7 +5,7 @@ Blocks instead of arrays, because inner kernels take addresses (see ``memory``).
 
 from __future__ import annotations
 
-# The world: 176 bytes.
+# The world: 184 bytes.
 WORLD_NODES = 0
 WORLD_LEAVES = 8
 WORLD_DESCS = 16
@@ -42,9 +42,10 @@ WORLD_WALK_INDEXED = 136
 WORLD_WALK_LEAVES = 144
 WORLD_OFFER = 152
 WORLD_ENTER_GROUP = 160
-"""Of packets (``packet``), likewise the next."""
+"""Of packets (``packet``), likewise the next two."""
 WORLD_WALK_GROUP = 168
-WORLD_SIZE = 176
+WORLD_ASK_GROUP = 176
+WORLD_SIZE = 184
 
 # A BLAS row: 88 bytes.
 BLAS_NODES = 0
@@ -127,6 +128,8 @@ OCTANT = 808
 KZ = 816
 PACK_FOUND = 824
 """Address of the pack whose lanes were returned."""
+TIED = 832
+"""int64: 1 once a candidate met the end that an earlier one set, so that their order decided. Only set here."""
 # The stack, as arrays: a walk in a bottom level stands above the top level's entries. Addresses of:
 STACK_REFERENCES = 864
 """int32: node or leaf."""

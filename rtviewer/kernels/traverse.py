@@ -426,7 +426,8 @@ def set_bottom(blas, usual, walk):
     reach = load_f32(blas + BLAS_REACH)
     set_slab(walk + SLAB_BOTTOM, walk + OBJECT_ORIGIN, reach, usual)
     store_i64(walk + BLAS, blas)
-    store_i64(walk + KZ, set_shear(walk + SHEAR, walk + OBJECT_ORIGIN, reach))
+    if load_i64(blas + BLAS_IS_TRIANGLES) != 0:
+        store_i64(walk + KZ, set_shear(walk + SHEAR, walk + OBJECT_ORIGIN, reach))
     store_i64(walk + OCTANT, order_of(walk, OBJECT_ORIGIN))
 
 

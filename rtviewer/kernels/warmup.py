@@ -125,10 +125,10 @@ def _tracer(counting: bool, logging: bool) -> None:
 
 
 def _packets() -> None:
-    from rtviewer.kernels import packet, packet_state, part_library
+    from rtviewer.kernels import packet, packet_any_hit, packet_state, part_library
 
     if packet.AVAILABLE:
-        for part in (packet.enter_group, packet.walk_group):
+        for part in (packet.enter_group, packet.walk_group, packet_any_hit.ask_group):
             part_library.address_of(part)
         sizes = (packet_state.PACKET_REFS, state.WALK_SIZE, state.WORLD_SIZE)
         blocks = [np.zeros(size, np.uint8) for size in sizes]

@@ -275,7 +275,8 @@ class Dispatcher:
             if may_walk_in_packets(self._packet_rules, arguments, settings):
                 world = self._world[0].copy()
                 self._put_parts(world, arguments[0], settings, counters=False, log=False)
-                call = PacketCall(arguments, world, self._packet_rules.identities, self.stack_size, settings)
+                asks = self._packet_rules.meets(int(arguments[0][0]), int(arguments[1][0]))[1]
+                call = PacketCall(arguments, world, self._packet_rules.identities, self.stack_size, settings, asks=asks)
             self._packets = arguments, settings.hit_only, call
         if call is None or not go_together(rays.direction):
             return None

@@ -262,15 +262,15 @@ def _commit(builder, packet, corner, place, narrow, wide, inside, positive, t, a
         larger = builder.or_(builder.icmp_signed(">", entered, instance), larger)
         by_order = builder.and_(equal, builder.icmp_signed(">=", instance, all_lanes(INT8, 0)))
         emit.when(builder, may_ask, lambda: _put_in_doubt(builder, packet, place, by_order), none)
-        wins = builder.and_(builder.and_(equal, may), builder.and_(larger, emit.splat(builder, builder.not_(may_ask), BOOL8)))
+        wins = builder.and_(
+            builder.and_(equal, may), builder.and_(larger, emit.splat(builder, builder.not_(may_ask), BOOL8))
+        )
         return builder.or_(nearer, wins)
 
     none = ir.Constant(INT32, 0)
     some_equal = builder.icmp_unsigned("!=", emit.mask(builder, equal), none)
     hit = emit.when(builder, some_equal, of_ties, nearer)
-    hit = emit.when(
-        builder, may_ask, lambda: _accepted(builder, packet, ask, word, hit, attributes), hit
-    )
+    hit = emit.when(builder, may_ask, lambda: _accepted(builder, packet, ask, word, hit, attributes), hit)
     bits = emit.mask(builder, hit)
     asked = builder.icmp_unsigned("!=", hit_only, none)
 
@@ -304,7 +304,9 @@ def _accepted(builder, packet, ask, identity, hit, attributes):
     none = ir.Constant(INT32, 0)
     opaque = builder.icmp_signed("!=", builder.and_(identity, ir.Constant(INT32, int(ID_OPAQUE))), none)
     asked = builder.select(
-        opaque, emit.load(builder, packet, at.ASKED_OPAQUE, INT32), emit.load(builder, packet, at.ASKED_NON_OPAQUE, INT32)
+        opaque,
+        emit.load(builder, packet, at.ASKED_OPAQUE, INT32),
+        emit.load(builder, packet, at.ASKED_NON_OPAQUE, INT32),
     )
     bits = emit.mask(builder, hit)
     asked = builder.and_(builder.icmp_signed("!=", asked, none), builder.icmp_unsigned("!=", bits, none))

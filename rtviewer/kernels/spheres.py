@@ -57,7 +57,7 @@ SLACK = 2.0**-40
 
 @inline_jit
 def begin_spheres(walk):
-    """Whether all boxes of the structure hold built-in spheres that nobody asks about twice; if so, the ray for them."""
+    """Whether all boxes of a structure hold built-in spheres that nobody asks about twice; if so, the ray for them."""
     world = load_i64(walk + WORLD)
     if load_i64(walk + INTERSECTION) != PROGRAM_SPHERE or load_i64(world + WORLD_RECORD_COUNT) >= 0:
         return False
@@ -73,7 +73,10 @@ def _spheres_intrinsic(typing_context, pack, ray, t_min, end, out):
     def generate(context, builder, signature, arguments):
         pack, ray, t_min, end, out = arguments
         origin, direction = (
-            [emit.splat(builder, emit.load(builder, ray, at + 8 * axis, emit.DOUBLE), emit.DOUBLE4) for axis in range(3)]
+            [
+                emit.splat(builder, emit.load(builder, ray, at + 8 * axis, emit.DOUBLE), emit.DOUBLE4)
+                for axis in range(3)
+            ]
             for at in (0, 24)
         )
         half = emit.constant(emit.DOUBLE4, 0.5)
@@ -97,13 +100,9 @@ def _spheres_intrinsic(typing_context, pack, ray, t_min, end, out):
         c = builder.fsub(product(relative, relative), builder.fmul(radius, radius))
         discriminant = builder.fsub(builder.fmul(b, b), builder.fmul(a, c))
         zero = emit.constant(emit.DOUBLE4, 0.0)
-        meets = builder.and_(
-            builder.fcmp_ordered(">", a, zero), builder.fcmp_ordered(">=", discriminant, zero)
-        )
+        meets = builder.and_(builder.fcmp_ordered(">", a, zero), builder.fcmp_ordered(">=", discriminant, zero))
         identity = emit.load(builder, pack, BOX_PACK_IDS, emit.INT4X32)
-        meets = builder.and_(
-            meets, builder.icmp_signed("!=", identity, emit.constant(emit.INT4X32, int(UNUSED_LANE)))
-        )
+        meets = builder.and_(meets, builder.icmp_signed("!=", identity, emit.constant(emit.INT4X32, int(UNUSED_LANE))))
         bits = emit.mask(builder, meets)
         result = emit.Choice(builder, [emit.INT32])
         with result.when(builder.icmp_signed("==", bits, ir.Constant(emit.INT32, 0))):
@@ -114,9 +113,7 @@ def _spheres_intrinsic(typing_context, pack, ray, t_min, end, out):
         for row, sum_ in enumerate((builder.fsub(minus_b, root), builder.fadd(minus_b, root))):
             t = builder.fptrunc(builder.fdiv(sum_, a), emit.FLOAT4)
             emit.store(builder, t, out, 16 * row)
-            inside.append(
-                builder.and_(builder.fcmp_ordered(">=", t, first), builder.fcmp_ordered("<=", t, last))
-            )
+            inside.append(builder.and_(builder.fcmp_ordered(">=", t, first), builder.fcmp_ordered("<=", t, last)))
         result.give_else(emit.mask(builder, builder.and_(meets, builder.or_(*inside))))
         return result.values[0]
 

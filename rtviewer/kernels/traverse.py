@@ -63,6 +63,7 @@ from rtviewer.kernels.parts import call_walk_level, or_zero
 from rtviewer.kernels.procedurals import test_box_leaf
 from rtviewer.kernels.ray_box import WIDEN
 from rtviewer.kernels.ray_setup import is_object_ray_finite, is_usual, octant_of, set_shear, set_slab, to_object
+from rtviewer.kernels.spheres import begin_spheres, test_sphere_leaf
 from rtviewer.kernels.state import (
     BATCH_LOG_END,
     BLAS,
@@ -121,7 +122,6 @@ from rtviewer.kernels.state import (
     WORLD_WALK_LEAVES,
     WORLD_WALK_TRIANGLES,
 )
-from rtviewer.kernels.spheres import begin_spheres, test_sphere_leaf
 from rtviewer.kernels.triangles import axis_offset, fill_pack, test_met_triangles, test_triangle_leaf, used_lanes
 from rtviewer.kernels.vector import boxes, triangles, visit
 from rtviewer.kernels.vector_portable import NONE, UNORDERED

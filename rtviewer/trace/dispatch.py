@@ -71,7 +71,8 @@ class Dispatcher:
         self._used = self._resolve(blases)
         self._asks_shaders: dict[int, bool] = {}
         self._arguments_of: dict[tuple[Any, ...], tuple[ProgramTable, tuple[NDArray[Any], ...]]] = {}
-        self._packets: tuple[tuple[NDArray[Any], ...] | None, bool, PacketCall | None] = None, False, None
+        self._packets: tuple[tuple[NDArray[Any], ...] | None, tuple[bool, bool], PacketCall | None]
+        self._packets = None, (False, False), None
 
     @property
     def blases(self) -> dict[int, Structure]:
@@ -269,15 +270,16 @@ class Dispatcher:
         """The result by packets of rays (``trace.packets``); None where they may not be used or are no faster."""
         if len(rays) < FEWEST_RAYS or settings.hit_groups is not None:
             return None
-        known, hit_only, call = self._packets
-        if known is not arguments or hit_only != settings.hit_only:  # _arguments keeps those that are made of the same
+        known, known_modes, call = self._packets
+        modes = settings.hit_only, settings.repeat_calls
+        if known is not arguments or known_modes != modes:  # _arguments keeps those that are made of the same
             call = None
             if may_walk_in_packets(self._packet_rules, arguments, settings):
                 world = self._world[0].copy()
                 self._put_parts(world, arguments[0], settings, counters=False, log=False)
                 asks = self._packet_rules.meets(int(arguments[0][0]), int(arguments[1][0]))[1]
                 call = PacketCall(arguments, world, self._packet_rules.identities, self.stack_size, settings, asks=asks)
-            self._packets = arguments, settings.hit_only, call
+            self._packets = arguments, modes, call
         if call is None or not go_together(rays.direction):
             return None
         hits, seconds = call.trace(rays)

@@ -58,14 +58,18 @@ def compare(dispatcher: Dispatcher, rays: RayBatch, asked: TraceSettings) -> Hit
 
 
 def placed(
-    mesh: Mesh, flags: tuple[InstanceFlag, ...], copies: int = 1, material: Material | None = None
+    mesh: Mesh,
+    flags: tuple[InstanceFlag, ...],
+    copies: int = 1,
+    material: Material | None = None,
+    step: float = 0.5,
 ) -> Dispatcher:
-    """Instances of a mesh half a unit above each other, their flags given, whose geometry, which is not opaque, stands
-    ``copies`` times at one place."""
+    """Instances of a mesh, each ``step`` above the one before, with these flags. The geometry, which is not opaque,
+    stands ``copies`` times at one place."""
     count, geometry = len(flags), TrianglesGeometry(mesh.vertices, mesh.indices)
     blas = build_blas(BlasInputs((geometry,) * copies), BuildFlag.NONE, address=ADDRESS)
     transforms = np.repeat(IDENTITY[None], count, 0).astype(np.float32)
-    transforms[:, 1, 3] = 0.5 * np.arange(count)
+    transforms[:, 1, 3] = step * np.arange(count)
     numbers = np.arange(count, dtype=np.uint32)
     table = InstanceInputs(
         transforms, numbers, np.full(count, 0xFF, np.uint8), numbers, np.uint8([int(word) for word in flags]),
@@ -103,6 +107,26 @@ def test_ties_are_decided_by_the_order_of_one_ray(calls: list[int], any_hit: Any
     assert mixed.hit.any()
     # DET-5 would have said the last of all for every ray.
     assert (mixed.geometry_index[mixed.hit] < (3 if any_hit is AnyHitProgram.ACCEPT else 4)).any()
+
+
+@pytest.mark.rule("RAY-6", "TRAV-7")
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_ties_of_rays_that_were_put_aside(calls: list[int], share: float) -> None:
+    """Triangles of all sizes in one plane: the few rays at a small one go on alone, after all others met the large."""
+    random, rows = np.random.default_rng(11), 3000
+    size = 10.0 ** random.uniform(-2, 0.5, (rows, 1, 1))
+    corners = random.uniform(-1, 1, (rows, 1, 3)) + random.normal(size=(rows, 3, 3)) * size
+    corners[:, :, 2] = 0
+    mesh = Mesh.of(corners.reshape(-1, 3), np.arange(3 * rows).reshape(-1, 3))
+    pixels, before = pinhole((0.0, 0.0, 1.0), 48), len(calls)
+    along = pixels.direction * np.float32([1, 1, 0])
+    rays = RayBatch.make(along + np.float32([0, 0, 2]), np.broadcast_to(np.float32([0, 0, -1]), along.shape))
+    opaque = tuple(InstanceFlag.FORCE_OPAQUE if random.random() < share else InstanceFlag.NONE for _ in range(5))
+    for any_hit in (AnyHitProgram.ACCEPT, AnyHitProgram.CHECKER, AnyHitProgram.IGNORE_ODD_PRIMITIVES):
+        hits = compare(placed(mesh, opaque, step=0.0), rays, TraceSettings(any_hit=any_hit))
+        assert hits.hit.mean() > 0.5
+        assert (hits.t[hits.hit] == 2).all()
+    assert len(calls) == before + 6
 
 
 @pytest.mark.parametrize("any_hit", [AnyHitProgram.IGNORE_ODD_PRIMITIVES, AnyHitProgram.ALPHA_MASK])

@@ -57,26 +57,26 @@ def compare(dispatcher: Dispatcher, rays: RayBatch, asked: TraceSettings) -> Hit
     return got
 
 
+def sheet(mesh: Mesh, flags: GeometryFlag = GeometryFlag.NONE) -> TrianglesGeometry:
+    return TrianglesGeometry(mesh.vertices, mesh.indices, flags=flags)
+
+
 def placed(
-    mesh: Mesh,
-    flags: tuple[InstanceFlag, ...],
-    copies: tuple[GeometryFlag, ...] = (GeometryFlag.NONE,),
+    *geometries: TrianglesGeometry,
+    flags: tuple[InstanceFlag, ...] = (InstanceFlag.NONE,),
     material: Material | None = None,
-    step: float = 0.5,
 ) -> Dispatcher:
-    """Instances of a mesh, each ``step`` above the one before, with these flags; ``copies``: flags of the geometries
-    that the mesh is, all at one place."""
+    """Instances of all geometries together, each half a unit above the one before, with these flags."""
     count = len(flags)
-    geometries = tuple(TrianglesGeometry(mesh.vertices, mesh.indices, flags=copy) for copy in copies)
     blas = build_blas(BlasInputs(geometries), BuildFlag.NONE, address=ADDRESS)
     transforms = np.repeat(IDENTITY[None], count, 0).astype(np.float32)
-    transforms[:, 1, 3] = step * np.arange(count)
+    transforms[:, 1, 3] = 0.5 * np.arange(count)
     numbers = np.arange(count, dtype=np.uint32)
     table = InstanceInputs(
         transforms, numbers, np.full(count, 0xFF, np.uint8), numbers, np.uint8([int(word) for word in flags]),
         np.full(count, ADDRESS, np.uint64),
     )  # fmt: skip
-    materials = {ADDRESS: [material] * len(copies)} if material else None
+    materials = {ADDRESS: [material] * len(geometries)} if material else None
     return Dispatcher(build_tlas(table, blases={ADDRESS: blas}), {ADDRESS: blas}, materials=materials)
 
 
@@ -103,9 +103,7 @@ def test_packets_with_any_hit_equal_single_rays(
 @pytest.mark.parametrize("any_hit", [AnyHitProgram.ACCEPT, AnyHitProgram.IGNORE_ODD_GEOMETRIES, AnyHitProgram.CHECKER])
 def test_ties_are_decided_by_the_order_of_one_ray(calls: list[int], any_hit: AnyHitProgram) -> None:
     rays, before = pinhole((0.1, 0.2, 3.0), 40), len(calls)
-    mixed = compare(
-        placed(icosphere(4), (InstanceFlag.NONE,), 4 * (GeometryFlag.NONE,)), rays, TraceSettings(any_hit=any_hit)
-    )
+    mixed = compare(placed(*[sheet(icosphere(4))] * 4), rays, TraceSettings(any_hit=any_hit))
     assert len(calls) == before + 2
     assert mixed.hit.any()
     # DET-5 would have said the last of all for every ray.
@@ -113,21 +111,24 @@ def test_ties_are_decided_by_the_order_of_one_ray(calls: list[int], any_hit: Any
 
 
 @pytest.mark.rule("RAY-6", "TRAV-7")
-@pytest.mark.parametrize("other", [GeometryFlag.NONE, GeometryFlag.OPAQUE])
-def test_ties_of_rays_that_were_put_aside(calls: list[int], other: GeometryFlag) -> None:
-    """Triangles of all sizes in one plane: the few rays at a small one go on alone, after all have met the large."""
-    random, rows = np.random.default_rng(11), 3000
-    size = 10.0 ** random.uniform(-2.5, -1, (rows, 1, 1))
-    corners = random.uniform(-1, 1, (rows, 1, 3)) + random.normal(size=(rows, 3, 3)) * size
-    corners[:, :, 2] = 0
-    mesh = Mesh.of(corners.reshape(-1, 3), np.arange(3 * rows).reshape(-1, 3))
-    dispatcher = placed(mesh, (InstanceFlag.NONE,) * 2, (GeometryFlag.NONE, other), step=0.0)
+@pytest.mark.parametrize("large", [20, 1000])
+@pytest.mark.parametrize("small_flags", [GeometryFlag.NONE, GeometryFlag.OPAQUE])
+def test_ties_of_rays_that_were_put_aside(calls: list[int], large: int, small_flags: GeometryFlag) -> None:
+    """Triangles of two sizes in one plane: the few rays at a small one go on alone, after all have met the large."""
+    random = np.random.default_rng(11)
+
+    def scattered(rows: int, size: float) -> Mesh:
+        corners = random.uniform(-1, 1, (rows, 1, 3)) + random.normal(size=(rows, 3, 3)) * size
+        corners[:, :, 2] = 0
+        return Mesh.of(corners.reshape(-1, 3), np.arange(3 * rows).reshape(-1, 3))
+
+    dispatcher = placed(sheet(scattered(large, 4 / (large + 1))), sheet(scattered(3000, 0.01), small_flags))
     along = pinhole((0.0, 0.0, 1.0), 48).direction * np.float32([1, 1, 0])
     rays = RayBatch.make(along + np.float32([0, 0, 2]), np.broadcast_to(np.float32([0, 0, -1]), along.shape))
     before = len(calls)
     for any_hit in (AnyHitProgram.ACCEPT, AnyHitProgram.CHECKER, AnyHitProgram.IGNORE_ODD_PRIMITIVES):
         hits = compare(dispatcher, rays, TraceSettings(any_hit=any_hit))
-        assert hits.hit.mean() > 0.3
+        assert set(hits.geometry_index.tolist()) == {-1, 0, 1}
         assert (hits.t[hits.hit] == 2).all()
     assert len(calls) == before + 6
 
@@ -136,7 +137,7 @@ def test_ties_of_rays_that_were_put_aside(calls: list[int], other: GeometryFlag)
 def test_holes_are_seen_through(calls: list[int], any_hit: AnyHitProgram) -> None:
     texture = AlphaTexture(np.uint8([[0, 255], [255, 0]]), nearest=True)
     texcoords = np.tile(np.float32([[0, 0], [1, 0], [0, 1]]), (20 * 4**4, 1, 1))
-    dispatcher = placed(icosphere(4), (InstanceFlag.NONE,), material=Material(True, 0.5, 1.0, texture, texcoords))
+    dispatcher = placed(sheet(icosphere(4)), material=Material(True, 0.5, 1.0, texture, texcoords))
     rays, before = pinhole((0.1, 0.2, 3.0), 64), len(calls)
     closed = compare(dispatcher, rays, TraceSettings(ray_flags=RayFlag.FORCE_OPAQUE)).hit
     hits = compare(dispatcher, rays, TraceSettings(any_hit=any_hit))
@@ -146,7 +147,7 @@ def test_holes_are_seen_through(calls: list[int], any_hit: AnyHitProgram) -> Non
 
 def test_foliage_is_walked_in_packets(calls: list[int]) -> None:
     scene = SCENES["foliage"](TINY)
-    dispatcher, before = placed(scene.mesh, (InstanceFlag.NONE,)), len(calls)
+    dispatcher, before = placed(sheet(scene.mesh)), len(calls)
     rays = primary_rays(scene, 64)
     hits = compare(dispatcher, rays, TraceSettings(any_hit=AnyHitProgram.IGNORE_ODD_PRIMITIVES))
     assert len(calls) == before + 2
@@ -157,7 +158,7 @@ def test_foliage_is_walked_in_packets(calls: list[int]) -> None:
 @pytest.mark.rule("AH-7")
 def test_repeated_calls_are_made_alone(calls: list[int]) -> None:
     """A call is kept for the next with the same arguments, but not for one that repeats."""
-    dispatcher, rays = placed(icosphere(4), (InstanceFlag.NONE,)), pinhole((0.1, 0.2, 3.0), 16)
+    dispatcher, rays = placed(sheet(icosphere(4))), pinhole((0.1, 0.2, 3.0), 16)
     asked = TraceSettings(any_hit=AnyHitProgram.IGNORE_ODD_PRIMITIVES)
     for repeat, packed in ((False, 1), (True, 0), (False, 1)):
         before = len(calls)
@@ -166,6 +167,6 @@ def test_repeated_calls_are_made_alone(calls: list[int]) -> None:
 
 
 def test_instances_that_force_opacity_are_not_asked(calls: list[int]) -> None:
-    dispatcher = placed(icosphere(3), (InstanceFlag.NONE, InstanceFlag.FORCE_OPAQUE))
+    dispatcher = placed(sheet(icosphere(3)), flags=(InstanceFlag.NONE, InstanceFlag.FORCE_OPAQUE))
     hits = compare(dispatcher, pinhole((0.3, 0.4, 4.0), 40), TraceSettings(any_hit=AnyHitProgram.IGNORE))
     assert set(hits.instance_index[hits.hit].tolist()) == {1}

@@ -1,4 +1,4 @@
-"""Leaves of spheres where nothing is counted or logged: four at once, and a box is looked at only where one is hit.
+"""Built-in spheres where nothing is counted or logged: four at once, and a box is looked at only where one is hit.
 
 ``procedurals.test_box`` asks the box first and offers what the program reports. Here the roots come first: a sphere
 without a root inside the interval changes nothing, whatever its box says. Hits are the same to the bit.
@@ -17,39 +17,28 @@ from rtviewer.kernels.candidates import (
     commit,
     find_geometry,
     first_of_geometry,
-    opacity_of,
     outside_interval,
     tie_verdict,
 )
 from rtviewer.kernels.constants import (
     BOX_PACK_HIGH,
     BOX_PACK_IDS,
-    BOX_PACK_SIZE,
     OPACITY_OPAQUE,
-    PRIMITIVE_BITS,
     PROGRAM_SPHERE,
     UNUSED_LANE,
     VERDICT_COMMITTED,
     VERDICT_NONE,
 )
 from rtviewer.kernels.intersections import SPHERE_KIND
-from rtviewer.kernels.memory import load_f32, load_i32, load_i64, store_f64
-from rtviewer.kernels.procedurals import test_box
-from rtviewer.kernels.ray_box import box_interval
+from rtviewer.kernels.memory import load_f32, load_i64, store_f64
 from rtviewer.kernels.state import (
-    ENDED,
     INTERSECTION,
     OBJECT_ORIGIN,
     SPHERE_RAY,
-    SPHERE_ROOTS,
-    T_CURRENT,
-    T_MAX,
-    T_MIN,
     WORLD,
     WORLD_RECORD_COUNT,
     WORLD_REPEAT,
 )
-from rtviewer.kernels.vector import lowest_bit
 
 SLACK = 2.0**-40
 """Covers the roundings of a point on the ray and of a plane's distance many times, relative to their coordinates."""
@@ -131,53 +120,40 @@ else:
 
 
 @inline_jit
-def test_sphere_leaf(packs, first, last, geometries, geometry_count, walk):
-    """All spheres of a leaf, in storage order, until the search ends."""
-    for pack in range(first, last):
-        address = packs + pack * BOX_PACK_SIZE
-        roots = walk + SPHERE_ROOTS
-        lanes = spheres(address, walk + SPHERE_RAY, load_f32(walk + T_MIN), load_f32(walk + T_CURRENT), roots)
-        while lanes != 0:
-            lane = lowest_bit(lanes)
-            lanes &= lanes - np.uint32(1)
-            at, identity = address + 4 * lane, np.int64(load_i32(address + BOX_PACK_IDS + 4 * lane))
-            if opacity_of(identity, walk) == OPACITY_OPAQUE:
-                near, far = load_f32(roots + 4 * lane), load_f32(roots + 16 + 4 * lane)
-                meet_sphere(at, near, far, identity & PRIMITIVE_BITS, geometries, geometry_count, walk)
-            else:  # culled, or somebody has to be asked
-                test_box(at, geometries, geometry_count, walk, np.int64(0), None, None)
-            if load_i64(walk + ENDED) != 0:
-                return
+def meet_sphere(at, roots, number, geometries, geometry_count, walk):
+    """An opaque sphere with a root in the interval: of its program's reports the second where the first is refused.
+
+    ``at``: address of the box's lane; ``roots``: of its near root, the far one 16 bytes after. No shader is asked, so
+    a hit is committed here (``triangles.meet_triangle``). Returns whether that was all: not where the hit is so near
+    to the box's planes that the box has to be asked, and nothing is done."""
+    t, kind = load_f32(roots), np.int64(SPHERE_KIND)
+    if is_refused(t, number, walk):
+        t, kind = load_f32(roots + 16), np.int64(SPHERE_KIND + 1)
+        if is_refused(t, number, walk):
+            return True
+    if not is_surely_inside(at, t, walk):
+        return False
+    geometry = find_geometry(geometries, geometry_count, number)
+    primitive = number - first_of_geometry(geometries, geometry)
+    commit(
+        False, t, kind, np.float32(primitive) + np.float32(0.25), np.float32(kind), OPACITY_OPAQUE, number, geometry,
+        primitive, VERDICT_COMMITTED, walk, None,
+    )  # fmt: skip
+    return True
 
 
-@inline_jit
-def meet_sphere(at, near, far, number, geometries, geometry_count, walk):
-    """An opaque sphere with a root in the interval: the reports of its program, the second where the first is refused.
-
-    No shader is asked, so a hit is committed here (``triangles.meet_triangle``)."""
-    t = near
-    for step in range(2):
-        verdict = outside_interval(False, t, walk)
-        if verdict == VERDICT_NONE:
-            verdict = tie_verdict(False, t, OPACITY_OPAQUE, number, walk)
-        if verdict == VERDICT_NONE:
-            if not is_surely_inside(at, t, walk) and not is_candidate(at, walk):
-                return
-            geometry = find_geometry(geometries, geometry_count, number)
-            primitive = number - first_of_geometry(geometries, geometry)
-            kind = np.int64(SPHERE_KIND + step)
-            commit(
-                False, t, kind, np.float32(primitive) + np.float32(0.25), np.float32(kind), OPACITY_OPAQUE, number,
-                geometry, primitive, VERDICT_COMMITTED, walk, None,
-            )  # fmt: skip
-            return
-        t = far
+@jit
+def is_refused(t, number, walk):
+    """Whether the interval or a tie keeps a report of an opaque sphere out."""
+    if outside_interval(False, t, walk) != VERDICT_NONE:
+        return True
+    return tie_verdict(False, t, OPACITY_OPAQUE, number, walk) != VERDICT_NONE
 
 
 @inline_jit
 def is_surely_inside(at, t, walk):
-    """Whether the point at ``t``, which is inside the ray's interval, is so far inside the box that ``is_candidate``
-    holds: no plane's distance can be rounded past ``t``."""
+    """Whether the point at ``t``, which is inside the ray's interval, is so far inside the box that no plane's distance
+    can be rounded past ``t``: then the box makes a candidate (``procedurals.test_box``)."""
     inside = True
     for axis in range(3):
         low, high = np.float64(load_f32(at + 16 * axis)), np.float64(load_f32(at + BOX_PACK_HIGH + 16 * axis))
@@ -186,16 +162,3 @@ def is_surely_inside(at, t, walk):
         point, slack = origin + along, SLACK * (((abs(origin) + abs(along)) + abs(low)) + abs(high))
         inside = inside & (point - low > slack) & (high - point > slack)
     return inside
-
-
-@jit
-def is_candidate(at, walk):
-    """Whether the ray's interval is in the box, as ``procedurals.test_box`` has it."""
-    ray = walk + OBJECT_ORIGIN
-    entry, leave, _, _ = box_interval(
-        np.float64(load_f32(at)), np.float64(load_f32(at + 16)), np.float64(load_f32(at + 32)),
-        np.float64(load_f32(at + 48)), np.float64(load_f32(at + 64)), np.float64(load_f32(at + 80)),
-        np.float64(load_f32(ray)), np.float64(load_f32(ray + 4)), np.float64(load_f32(ray + 8)),
-        np.float64(load_f32(ray + 12)), np.float64(load_f32(ray + 16)), np.float64(load_f32(ray + 20)),
-    )  # fmt: skip
-    return max(entry, np.float64(load_f32(walk + T_MIN))) <= min(leave, np.float64(load_f32(walk + T_MAX)))

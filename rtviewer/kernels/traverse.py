@@ -63,7 +63,7 @@ from rtviewer.kernels.parts import call_walk_level, or_zero
 from rtviewer.kernels.procedurals import test_box_leaf
 from rtviewer.kernels.ray_box import WIDEN
 from rtviewer.kernels.ray_setup import is_object_ray_finite, is_usual, octant_of, set_shear, set_slab, to_object
-from rtviewer.kernels.spheres import begin_spheres, test_sphere_leaf
+from rtviewer.kernels.spheres import begin_spheres
 from rtviewer.kernels.state import (
     BATCH_LOG_END,
     BLAS,
@@ -448,10 +448,8 @@ def walk_leaves(blas, walk, base, counters, log):
             first, last = ~ref >> 2, (~ref >> 2) + (~ref & 3) + 1
             if triangles and counters is not None:  # else walk_triangles is the walk
                 test_triangle_leaf(leaves, first, last, geometries, geometry_count, walk, size, counters, log)
-            elif counters is None and log is None and are_spheres:
-                test_sphere_leaf(leaves, first, last, geometries, geometry_count, walk)
             else:
-                test_box_leaf(leaves, first, last, geometries, geometry_count, walk, size, counters, log)
+                test_box_leaf(leaves, first, last, geometries, geometry_count, walk, size, are_spheres, counters, log)
             if load_i64(walk + ENDED) != 0:
                 return
             ref = np.int64(NONE)

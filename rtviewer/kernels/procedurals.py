@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rtviewer.kernels import jit
+from rtviewer.kernels import inline_jit, jit
 from rtviewer.kernels.candidate_block import call_intersection
 from rtviewer.kernels.candidates import (
     find_geometry,
@@ -73,7 +73,7 @@ from rtviewer.kernels.state import (
 from rtviewer.kernels.vector import box_pack, lowest_bit
 
 
-@jit
+@inline_jit
 def test_box_leaf(packs, first, last, geometries, geometry_count, walk, size, are_spheres, counters, log):
     """All procedural boxes of a leaf, in storage order, until the search ends. ``are_spheres``: as of
     ``spheres.begin_spheres``."""

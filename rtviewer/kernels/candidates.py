@@ -74,6 +74,7 @@ from rtviewer.kernels.state import (
     STACK_PLACES,
     T_CURRENT,
     T_MIN,
+    TIED,
     WORLD,
     WORLD_REPEAT,
     X_RAY,
@@ -135,6 +136,7 @@ def tie_verdict(is_triangle, t, opacity, number, walk):
         return VERDICT_NONE
     if opacity == OPACITY_OPAQUE and load_i64(walk + HIT_WAS_OPAQUE) != 0:
         return VERDICT_NONE if wins_tie(is_triangle, number, walk) else VERDICT_TIE_LOST
+    store_i64(walk + TIED, np.int64(1))
     return VERDICT_AT_OR_BEYOND_CURRENT_END if is_triangle else VERDICT_NONE
 
 

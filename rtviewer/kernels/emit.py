@@ -16,7 +16,8 @@ from llvmlite import ir
 
 FLOAT, INT32, INT64, BOOL = ir.FloatType(), ir.IntType(32), ir.IntType(64), ir.IntType(1)
 FLOAT8, FLOAT4 = ir.VectorType(FLOAT, 8), ir.VectorType(FLOAT, 4)
-DOUBLE4 = ir.VectorType(ir.DoubleType(), 4)
+DOUBLE = ir.DoubleType()
+DOUBLE4 = ir.VectorType(DOUBLE, 4)
 INT8X32, INT4X32 = ir.VectorType(INT32, 8), ir.VectorType(INT32, 4)
 
 
@@ -65,6 +66,10 @@ def smaller(builder, a, b):
 
 def absolute(builder, value):
     return call(builder, f"llvm.fabs.{_suffix(value.type)}", value.type, [value])
+
+
+def square_root(builder, value):
+    return call(builder, f"llvm.sqrt.{_suffix(value.type)}", value.type, [value])
 
 
 def _suffix(kind):

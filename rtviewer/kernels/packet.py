@@ -21,6 +21,7 @@ from rtviewer.kernels.constants import (
     INSTANCE_LEAF_SIZE,
     NODE_SIZE,
     OPACITY_CULLED_OPAQUE,
+    OPACITY_NON_OPAQUE,
     TRIANGLE_PACK_SIZE,
 )
 from rtviewer.kernels.culling import hit_kind, is_facing_culled
@@ -83,6 +84,9 @@ def trace_packets(request, first, last):
     for lane in range(RAYS):
         store_i32(packet + at.ASIDE + 4 * lane, np.int32(0))
     store_i32(packet + at.HIT_ONLY, np.int32(load_i64(request + at.REQUEST_HIT_ONLY)))
+    store_i64(packet + at.WALK, walk)
+    store_i64(packet + at.ASK, load_i64(world + state.WORLD_ASK_GROUP))
+    store_i64(packet + at.IN_DOUBT, np.int64(0))
     for ray in range(first, last, RAYS):
         traced, invalid = NONE, NONE
         for part in range(at.PARTS):
@@ -92,6 +96,7 @@ def trace_packets(request, first, last):
             invalid |= (bits >> np.uint64(16)) << np.uint64(16 * part)
         if traced != NONE and load_i64(world + state.WORLD_NODE_COUNT) > 0:
             walk_world(world, packet, walk, entries, traced)
+            walk_again(packet, walk)
         for part in range(at.PARTS):
             if ray + at.LANES * part < last:
                 wrong = np.uint32((invalid >> np.uint64(16 * part)) & np.uint64(0xFFFF))
@@ -136,6 +141,23 @@ def walk_world(world, packet, walk, entries, traced):
         else:
             set_group(packet, packet, packet + at.BOUNDS_WORLD, kind, group)
             walk_top(world, packet, walk, entries, kind, group)
+
+
+@jit
+def walk_again(packet, walk):
+    """Rays for which the order of candidates matters, anew and alone."""
+    doubtful = np.uint64(load_i64(packet + at.IN_DOUBT))
+    if doubtful == NONE:
+        return
+    lanes = doubtful
+    while lanes != NONE:
+        lane = lowest_lane(lanes)
+        lanes &= lanes - ONE
+        own = packet + at.PART_SIZE * (lane >> 4) + 4 * (lane & 15)
+        store_f32(own + at.PACKET_END, load_f32(own + at.PACKET_T_MAX))
+        store_i32(own + at.PACKET_INSTANCE, np.int32(-1))
+    go_alone(packet, walk, doubtful, np.int64(0), np.int64(0))
+    store_i64(packet + at.IN_DOUBT, np.int64(0))
 
 
 @jit
@@ -199,6 +221,10 @@ def enter_group(leaf, packet, walk, entries, size):
     store_i32(packet + at.CULLED_OPAQUE, np.int32(1 if culled else 0))
     culled = load_i64(walk + state.OPACITY_OF_NON_OPAQUE) >= OPACITY_CULLED_OPAQUE
     store_i32(packet + at.CULLED_NON_OPAQUE, np.int32(1 if culled else 0))
+    asked = load_i64(walk + state.OPACITY_OF_OPAQUE) == OPACITY_NON_OPAQUE
+    store_i32(packet + at.ASKED_OPAQUE, np.int32(1 if asked else 0))
+    asked = load_i64(walk + state.OPACITY_OF_NON_OPAQUE) == OPACITY_NON_OPAQUE
+    store_i32(packet + at.ASKED_NON_OPAQUE, np.int32(1 if asked else 0))
     instance_flags = load_i64(walk + state.INSTANCE_FLAGS)
     space, finite = packet + at.PACKET_OBJECT, NONE
     for part in range(at.PARTS):
@@ -334,6 +360,7 @@ def stand(world, packet, walk, slot, lane, leaf, blas):
         state.OPACITY_OF_NON_OPAQUE, state.BLAS,
     ):  # fmt: skip
         store_i64(slot + field, load_i64(walk + field))
+    store_i32(slot + state.OPACITY_KEY, load_i32(walk + state.OPACITY_KEY))
     if leaf != 0:
         enter(leaf, slot, np.int64(0))
     else:
@@ -392,7 +419,9 @@ def load_lane(packet, walk, lane):
     store_i64(walk + state.HIT_NUMBER, np.int64(load_i32(own + at.PACKET_NUMBER)))
     store_i64(walk + state.HIT_KIND, kind if instance >= 0 else np.int64(-1))
     store_i64(walk + state.HIT_IS_TRIANGLE, np.int64(1 if kind >= FIRST_TRIANGLE_KIND else 0))
-    store_i64(walk + state.HIT_WAS_OPAQUE, np.int64(1))
+    # Where it may not have been, no tie with it goes by DET-5.
+    store_i64(walk + state.HIT_WAS_OPAQUE, np.int64(1 if load_i64(packet + at.ASK) == 0 else 0))
+    store_i64(walk + state.TIED, np.int64(0))
 
 
 @jit
@@ -400,6 +429,8 @@ def store_lane(packet, walk, lane):
     """What a ray has hit alone back to the packet, if it is new; whether it was."""
     part = packet + at.PART_SIZE * (lane >> 4)
     own, wide = part + 4 * (lane & 15), part + 8 * (lane & 15)
+    if load_i64(walk + state.TIED) != 0:
+        store_i64(packet + at.IN_DOUBT, load_i64(packet + at.IN_DOUBT) | np.int64(ONE << np.uint64(lane)))
     instance, number = load_i64(walk + state.HIT_INSTANCE), load_i64(walk + state.HIT_NUMBER)
     kind, end = load_i64(walk + state.HIT_KIND), load_f32(walk + state.T_CURRENT)
     if instance < 0 or load_f32(own + at.PACKET_END) == DEAD:

@@ -89,9 +89,21 @@ ACTIVE = RANKS + VECTOR
 GROUP = ACTIVE + 8
 GROUP_CLASS = ACTIVE + 16
 """int64, what SPACE_CLASS is for them."""
-STREAM = ACTIVE + 24
-"""Address of the slots of rays that walk alone."""
-CANDIDATES = ACTIVE + VECTOR
+WALK = ACTIVE + 24
+"""int64: address of the walk of one ray."""
+STREAM = ACTIVE + 32
+"""int64: address of the slots of rays that walk alone."""
+ASK = ACTIVE + 40
+"""int64: address of the part that asks any-hit programs, 0 where every hit is opaque."""
+IN_DOUBT = ACTIVE + 48
+"""uint64: rays that met candidates of the same t where DET-5 is not what decides: their order does, so they are traced
+again alone."""
+ASKED_OPAQUE = ACTIVE + 56
+"""int32: 1 where opaque geometry of the instance counts as non-opaque; likewise the next of what is not opaque."""
+ASKED_NON_OPAQUE = ACTIVE + 60
+OFFERED = ACTIVE + VECTOR
+"""Of eight rays whose hits an any-hit program is asked about: V, W and DET, (3, 8) float64."""
+CANDIDATES = OFFERED + 3 * VECTOR
 """What is left to be decided of a leaf, at most two for each triangle and part, and one to spare: int64 address of a
 triangle, int32 bits of rays, int32 half of a part."""
 ASIDE = CANDIDATES + 16 * (16 * PARTS + 4)

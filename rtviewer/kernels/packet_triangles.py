@@ -31,6 +31,7 @@ from rtviewer.kernels.packet_vector import (
 )
 from rtviewer.kernels.ray_box import WIDEN
 
+BOOL8 = ir.VectorType(emit.BOOL, 8)
 FIRST_TRIANGLE_KIND = min(FRONT_FACE, BACK_FACE)
 
 
@@ -215,7 +216,7 @@ def _decide(builder, space, packet, axes, corner, place, bits, hit_only):
         total = builder.fadd(builder.fmul(u, z[0]), builder.fmul(v, z[1]))
         total = builder.fadd(total, builder.fmul(w, z[2]))
         t = builder.fptrunc(builder.fdiv(total, det), FLOAT8)
-        return _commit(builder, packet, corner, narrow, wide, inside, positive, t, (v, w, det), hit_only)
+        return _commit(builder, packet, corner, place, narrow, wide, inside, positive, t, (v, w, det), hit_only)
 
     return emit.when(builder, builder.icmp_unsigned("!=", emit.mask(builder, inside), none), commit, none)
 
@@ -235,13 +236,15 @@ def _owned(builder, edges, positive, x, y):
     return owned
 
 
-def _commit(builder, packet, corner, narrow, wide, inside, positive, t, attributes, hit_only):
-    """What lies in the rays' intervals (RAY-6, DET-5) becomes their hit; its bits."""
+def _commit(builder, packet, corner, place, narrow, wide, inside, positive, t, attributes, hit_only):
+    """What lies in the rays' intervals (RAY-6, DET-5) and is not ignored becomes their hit; its bits."""
     end = emit.load(builder, narrow, at.PACKET_END, FLOAT8)
     after = builder.fcmp_ordered(">", t, emit.load(builder, narrow, at.PACKET_T_MIN, FLOAT8))
     inside = builder.and_(inside, after)
-    identity = builder.and_(emit.load(builder, corner, 144, INT32), ir.Constant(INT32, int(PRIMITIVE_BITS)))
-    identity = emit.splat(builder, identity, INT8)
+    word = emit.load(builder, corner, 144, INT32)
+    identity = emit.splat(builder, builder.and_(word, ir.Constant(INT32, int(PRIMITIVE_BITS))), INT8)
+    ask = emit.load(builder, packet, at.ASK, INT64)
+    may_ask = builder.icmp_unsigned("!=", ask, number(0))
     entered = spread(builder, packet, at.ENTERED, INT8)
     nearer = builder.and_(inside, builder.fcmp_ordered("<", t, end))
     equal = builder.and_(inside, builder.fcmp_ordered("==", t, end))
@@ -257,11 +260,17 @@ def _commit(builder, packet, corner, narrow, wide, inside, positive, t, attribut
         same = builder.icmp_signed("==", entered, instance)
         larger = builder.and_(same, builder.icmp_signed(">", identity, committed))
         larger = builder.or_(builder.icmp_signed(">", entered, instance), larger)
-        return builder.or_(nearer, builder.and_(equal, builder.and_(may, larger)))
+        by_order = builder.and_(equal, builder.icmp_signed(">=", instance, all_lanes(INT8, 0)))
+        emit.when(builder, may_ask, lambda: _put_in_doubt(builder, packet, place, by_order), none)
+        wins = builder.and_(
+            builder.and_(equal, may), builder.and_(larger, emit.splat(builder, builder.not_(may_ask), BOOL8))
+        )
+        return builder.or_(nearer, wins)
 
     none = ir.Constant(INT32, 0)
     some_equal = builder.icmp_unsigned("!=", emit.mask(builder, equal), none)
     hit = emit.when(builder, some_equal, of_ties, nearer)
+    hit = emit.when(builder, may_ask, lambda: _accepted(builder, packet, ask, word, hit, attributes), hit)
     bits = emit.mask(builder, hit)
     asked = builder.icmp_unsigned("!=", hit_only, none)
 
@@ -281,3 +290,33 @@ def _commit(builder, packet, corner, narrow, wide, inside, positive, t, attribut
     emit.store_where(builder, hit, widened, narrow, at.PACKET_WIDE_END)
     emit.store_where(builder, hit, entered, narrow, at.PACKET_INSTANCE)
     return bits
+
+
+def _put_in_doubt(builder, packet, place, rays):
+    shift = builder.zext(builder.shl(place, ir.Constant(INT32, 3)), INT64)
+    bits = builder.shl(builder.zext(emit.mask(builder, rays), INT64), shift)
+    emit.store(builder, builder.or_(bits, emit.load(builder, packet, at.IN_DOUBT, INT64)), packet, at.IN_DOUBT)
+    return ir.Constant(INT32, 0)
+
+
+def _accepted(builder, packet, ask, identity, hit, attributes):
+    """Those of the hits that any-hit programs accept: all where the triangle counts as opaque."""
+    none = ir.Constant(INT32, 0)
+    opaque = builder.icmp_signed("!=", builder.and_(identity, ir.Constant(INT32, int(ID_OPAQUE))), none)
+    asked = builder.select(
+        opaque,
+        emit.load(builder, packet, at.ASKED_OPAQUE, INT32),
+        emit.load(builder, packet, at.ASKED_NON_OPAQUE, INT32),
+    )
+    bits = emit.mask(builder, hit)
+    asked = builder.and_(builder.icmp_signed("!=", asked, none), builder.icmp_unsigned("!=", bits, none))
+
+    def call():
+        for row, value in enumerate(attributes):
+            emit.store(builder, value, packet, at.OFFERED + at.VECTOR * row)
+        walk = emit.load(builder, packet, at.WALK, INT64)
+        arguments = [packet, walk, builder.zext(identity, INT64), builder.zext(bits, INT64), number(0)]
+        kind = ir.FunctionType(INT64, [INT64] * 5).as_pointer()
+        return emit.lanes(builder, builder.call(builder.inttoptr(ask, kind), arguments), 8)
+
+    return emit.when(builder, asked, call, hit)

@@ -18,11 +18,11 @@ from rtviewer.kernels.traverse import walk_leaves
 PLAIN, COUNTING, LOGGING = range(3)
 
 
-def plain_boxes(blas, walk, first, last, _):
+def plain_boxes(blas, walk, first, last, are_spheres):
     """The procedural boxes of a leaf."""
     test_box_leaf(
         load_i64(blas + BLAS_LEAVES), first, last, load_i64(blas + BLAS_GEOMETRIES),
-        load_i64(blas + BLAS_GEOMETRY_COUNT), walk, np.int64(0), None, None,
+        load_i64(blas + BLAS_GEOMETRY_COUNT), walk, np.int64(0), are_spheres != 0, None, None,
     )  # fmt: skip
     return 0
 

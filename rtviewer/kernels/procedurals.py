@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rtviewer.kernels import jit
+from rtviewer.kernels import inline_jit, jit
 from rtviewer.kernels.candidate_block import call_intersection
 from rtviewer.kernels.candidates import (
     find_geometry,
@@ -27,6 +27,7 @@ from rtviewer.kernels.constants import (
     FIRST_USER_PROGRAM,
     OPACITY_CULLED_OPAQUE,
     OPACITY_NON_OPAQUE,
+    OPACITY_OPAQUE,
     PRIMITIVE_BITS,
     PROGRAM_QUERY,
     UNUSED_LANE,
@@ -55,11 +56,14 @@ from rtviewer.kernels.intersections import (
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64
 from rtviewer.kernels.parts import call_offer, or_zero
 from rtviewer.kernels.ray_box import WIDEN, box_interval
+from rtviewer.kernels.spheres import meet_sphere, spheres
 from rtviewer.kernels.state import (
     ENDED,
     FAULT,
     OBJECT_ORIGIN,
     SLAB_BOTTOM,
+    SPHERE_RAY,
+    SPHERE_ROOTS,
     T_CURRENT,
     T_MAX,
     T_MIN,
@@ -69,31 +73,42 @@ from rtviewer.kernels.state import (
 from rtviewer.kernels.vector import box_pack, lowest_bit
 
 
-@jit
-def test_box_leaf(packs, first, last, geometries, geometry_count, walk, size, counters, log):
-    """All procedural boxes of a leaf, in storage order, until the search ends."""
+@inline_jit
+def test_box_leaf(packs, first, last, geometries, geometry_count, walk, size, are_spheres, counters, log):
+    """All procedural boxes of a leaf, in storage order, until the search ends. ``are_spheres``: as of
+    ``spheres.begin_spheres``."""
     for pack in range(first, last):
         address = packs + pack * BOX_PACK_SIZE
         lanes = np.uint32(15)
-        if counters is None and log is None:
+        if counters is None and log is None and are_spheres:
+            ray, roots = walk + SPHERE_RAY, walk + SPHERE_ROOTS
+            lanes = spheres(address, ray, load_f32(walk + T_MIN), load_f32(walk + T_CURRENT), roots)
+        elif counters is None and log is None:
             # Only counters and log want to hear of boxes that are missed. The ray's own end: see test_box.
             end = load_f32(walk + T_MAX) * WIDEN
             lanes = box_pack(address, walk + SLAB_BOTTOM, load_f32(walk + T_MIN), end)
+        is_again = False
         while lanes != 0:
             lane = lowest_bit(lanes)
-            lanes &= lanes - np.uint32(1)
-            if load_i32(address + BOX_PACK_IDS + 4 * lane) == UNUSED_LANE:
+            identity = np.int64(load_i32(address + BOX_PACK_IDS + 4 * lane))
+            if identity == UNUSED_LANE:
                 break
-            ran = test_box(address + 4 * lane, geometries, geometry_count, walk, size, counters, log)
-            number = np.int64(load_i32(address + BOX_PACK_IDS + 4 * lane)) & PRIMITIVE_BITS
-            if ran and load_i64(walk + ENDED) == 0 and may_repeat(number, geometries, geometry_count, walk):
+            number, is_done, ran = identity & PRIMITIVE_BITS, False, False
+            if counters is None and log is None and are_spheres and opacity_of(identity, walk) == OPACITY_OPAQUE:
+                roots = walk + SPHERE_ROOTS + 4 * lane
+                is_done = meet_sphere(address + 4 * lane, roots, number, geometries, geometry_count, walk)
+            if not is_done:
+                ran = test_box(address + 4 * lane, geometries, geometry_count, walk, size, counters, log)
+            if load_i64(walk + ENDED) != 0:
+                return
+            is_again = ran and not is_again and may_repeat(number, geometries, geometry_count, walk)
+            if is_again:
                 log_candidate(
                     log, EVENT_REPEATED, VERDICT_NONE, 0, geometries, geometry_count, number, size,
                     np.nan, np.nan, load_f32(walk + T_CURRENT), np.nan, np.nan, np.nan, walk,
                 )  # fmt: skip
-                test_box(address + 4 * lane, geometries, geometry_count, walk, size, counters, log)
-            if load_i64(walk + ENDED) != 0:
-                return
+            else:
+                lanes &= lanes - np.uint32(1)
 
 
 @jit

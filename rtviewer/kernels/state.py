@@ -5,7 +5,7 @@ Blocks instead of arrays, because inner kernels take addresses (see ``memory``).
 
 from __future__ import annotations
 
-# The world: 184 bytes.
+# The world: 192 bytes.
 WORLD_NODES = 0
 WORLD_LEAVES = 8
 WORLD_DESCS = 16
@@ -42,10 +42,11 @@ WORLD_TEST_BOXES = 136
 WORLD_WALK_LEAVES = 144
 WORLD_OFFER = 152
 WORLD_ENTER_GROUP = 160
-"""Of packets (``packet``), likewise the next."""
+"""Of packets (``packet``), likewise the next three."""
 WORLD_WALK_GROUP = 168
-WORLD_WALK_ALONE = 176
-WORLD_SIZE = 184
+WORLD_ASK_GROUP = 176
+WORLD_WALK_ALONE = 184
+WORLD_SIZE = 192
 
 # A BLAS row: 88 bytes.
 BLAS_NODES = 0
@@ -103,6 +104,10 @@ INTERVAL = 368
 """16 float32: entries and exits of the eight children being tested."""
 EDGES = 432
 """Of the four triangles being tested: U, V, W and the area, (4, 4) float64; t, (4,) float32."""
+SPHERE_RAY = 432
+"""In the same place where a structure has spheres (``spheres``): origin and direction in object space, six float64."""
+SPHERE_ROOTS = 480
+"""Of the four spheres being tested: near and far roots, (2, 4) float32."""
 PACK = 576
 """A triangle pack, filled from indices and vertices where the structure's packs hold ids only."""
 WORLD = 736
@@ -124,6 +129,8 @@ OCTANT = 808
 KZ = 816
 PACK_FOUND = 824
 """Address of the pack whose lanes were returned."""
+TIED = 832
+"""int64: 1 once a candidate met the end that an earlier one set, so that their order decided. Only set here."""
 # The stack, as arrays: a walk in a bottom level stands above the top level's entries. Addresses of:
 STACK_REFERENCES = 864
 """int32: node or leaf."""
@@ -212,7 +219,7 @@ X_RAY = 1 << 31
 FAULT_OUTSIDE_TABLE = 1
 FAULT_WRONG_TYPE = 2
 FAULT_UNKNOWN_ACTION = 3
-"""A user's any-hit program returned something else than an action; likewise the next two."""
+"""A user's any-hit program returned something else than an action; likewise the next three."""
 FAULT_HIT_KIND = 4
 FAULT_RAISED = 5
 FAULT_NO_PROGRAM = 6

@@ -30,6 +30,7 @@ from rtviewer.kernels.memory import load_f32, load_i32, load_i64, store_f32, sto
 from rtviewer.kernels.parts import call_walk_level
 from rtviewer.kernels.ray_box import WIDEN
 from rtviewer.kernels.ray_setup import is_object_ray_finite, is_usual, to_object
+from rtviewer.kernels.spheres import begin_spheres
 from rtviewer.kernels.state import (
     BLAS,
     BLAS_INDICES,
@@ -91,8 +92,8 @@ from rtviewer.kernels.vector import fetch, stack_children, triangles
 FLOOR = np.int64(-(1 << 31))
 """The reference under what a level has stacked. No leaf has this one: it would name packs past the last."""
 NEVER = np.float32(-np.inf)
-INSTANCES, TRIANGLES, INDEXED, BOXES = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
-"""Kinds of leaves."""
+INSTANCES, TRIANGLES, INDEXED, BOXES, SPHERES = np.int64(0), np.int64(1), np.int64(2), np.int64(3), np.int64(4)
+"""Kinds of leaves; the last are boxes of built-in spheres (``spheres``)."""
 NOBODY = np.int64(-1)
 """No ray."""
 FEW = np.int64(4)
@@ -278,11 +279,11 @@ def be_at_top(world, slot):
 @inline_jit
 def be_at_bottom(slot, blas):
     """The level of a slot is that of a BLAS row."""
-    kind, size = BOXES, np.int64(BOX_PACK_SIZE)
-    if load_i64(blas + BLAS_IS_TRIANGLES) != 0:
-        kind, size = TRIANGLES, np.int64(TRIANGLE_PACK_SIZE)
-        if load_i64(blas + BLAS_INDICES) != 0:
-            kind, size = INDEXED, np.int64(INDEXED_PACK_SIZE)
+    kind, size = TRIANGLES, np.int64(TRIANGLE_PACK_SIZE)
+    if load_i64(blas + BLAS_IS_TRIANGLES) == 0:
+        kind, size = SPHERES if begin_spheres(slot) else BOXES, np.int64(BOX_PACK_SIZE)
+    elif load_i64(blas + BLAS_INDICES) != 0:
+        kind, size = INDEXED, np.int64(INDEXED_PACK_SIZE)
     store_i64(slot + LEVEL_NODES, load_i64(blas + BLAS_NODES))
     store_i64(slot + LEVEL_LEAVES, load_i64(blas + BLAS_LEAVES))
     store_i64(slot + LEVEL_LEAF_SIZE, size)
@@ -337,8 +338,8 @@ def test_leaf(world, slot, reference):
     first, last = ~reference >> 2, (~reference >> 2) + (~reference & 3) + 1
     if kind == INSTANCES:
         return enter_first(world, slot, reference)
-    if kind == BOXES:
-        call_walk_level(load_i64(world + WORLD_TEST_BOXES), blas, slot, first, last, np.int64(0))
+    if kind >= BOXES:
+        call_walk_level(load_i64(world + WORLD_TEST_BOXES), blas, slot, first, last, np.int64(kind == SPHERES))
     else:
         for pack in range(first, last):
             lanes = test_pack(pack, kind, blas, slot)

@@ -368,7 +368,8 @@ def set_bottom(blas, usual, walk):
     reach = load_f32(blas + BLAS_REACH)
     set_slab(walk + SLAB_BOTTOM, walk + OBJECT_ORIGIN, reach, usual)
     store_i64(walk + BLAS, blas)
-    store_i64(walk + KZ, set_shear(walk + SHEAR, walk + OBJECT_ORIGIN, reach))
+    if load_i64(blas + BLAS_IS_TRIANGLES) != 0:
+        store_i64(walk + KZ, set_shear(walk + SHEAR, walk + OBJECT_ORIGIN, reach))
     store_i64(walk + OCTANT, order_of(walk, OBJECT_ORIGIN))
 
 
@@ -388,7 +389,7 @@ def walk_leaves(blas, walk, base, counters, log):
             if triangles:
                 test_triangle_leaf(leaves, first, last, geometries, geometry_count, walk, size, counters, log)
             else:
-                test_box_leaf(leaves, first, last, geometries, geometry_count, walk, size, counters, log)
+                test_box_leaf(leaves, first, last, geometries, geometry_count, walk, size, False, counters, log)
             if load_i64(walk + ENDED) != 0:
                 return
         ref, size = take_next(walk, base, size, BOTTOM, instance, log)

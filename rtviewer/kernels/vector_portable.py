@@ -146,5 +146,25 @@ def _may_cover(edges):
     return ~(least * most < 0)
 
 
+def spheres(pack, ray, t_min, end, out):
+    low, high = _floats(pack, 24).reshape(2, 3, 4).astype(np.float64)
+    identity = _floats(pack, 28)[24:].view(np.int32)
+    values = _floats(ray, 12).view(np.float64)
+    with np.errstate(all="ignore"):
+        x, y, z = values[:3, None] - 0.5 * (low + high)
+        side = high - low
+        radius = 0.5 * _smaller(_smaller(side[2], side[1]), side[0])
+        dx, dy, dz = values[3:]
+        a, b = (dx * dx + dy * dy) + dz * dz, (dx * x + dy * y) + dz * z
+        discriminant = b * b - a * (((x * x + y * y) + z * z) - radius * radius)
+        meets = (a > 0) & (discriminant >= 0) & (identity != -1)
+        root = np.sqrt(discriminant)
+        t = np.stack([(-b - root) / a, (-b + root) / a]).astype(np.float32)
+    if meets.any():
+        _floats(out, 8).reshape(2, 4)[:] = t
+    inside = ((t >= np.float32(t_min)) & (t <= np.float32(end))).any(axis=0)
+    return np.uint32(int((1 << np.arange(4))[meets & inside].sum()))
+
+
 def lowest_bit(mask):
     return (int(mask) & -int(mask)).bit_length() - 1

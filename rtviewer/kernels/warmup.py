@@ -132,10 +132,11 @@ def _watched_tracer(*, logging: bool) -> None:
 
 
 def _packets() -> None:
-    from rtviewer.kernels import packet, packet_state, part_library
+    from rtviewer.kernels import packet, packet_any_hit, packet_state, part_library
 
     if packet.AVAILABLE:
-        for part in (packet.enter_group, packet.walk_group, packet.walk_alone):
+        parts = packet.enter_group, packet.walk_group, packet.walk_alone, packet_any_hit.ask_group
+        for part in parts:
             part_library.address_of(part)
         sizes = (packet_state.PACKET_REFS, state.WALK_SIZE, state.WORLD_SIZE, state.STREAM_SIZE)
         blocks = [np.zeros(size, np.uint8) for size in sizes]

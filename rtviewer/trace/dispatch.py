@@ -28,6 +28,7 @@ from rtviewer.trace.packets import (
     FEWEST_RAYS,
     PacketCall,
     PacketRules,
+    ended_by_any_hit,
     go_together,
     may_walk_in_packets,
     only_hit_or_miss,
@@ -72,7 +73,8 @@ class Dispatcher:
         self._used = self._resolve(blases)
         self._asks_shaders: dict[int, bool] = {}
         self._arguments_of: dict[tuple[Any, ...], tuple[ProgramTable, tuple[NDArray[Any], ...]]] = {}
-        self._packets: tuple[tuple[NDArray[Any], ...] | None, bool, PacketCall | None] = None, False, None
+        self._packets: tuple[tuple[NDArray[Any], ...] | None, tuple[bool, bool], PacketCall | None]
+        self._packets = None, (False, False), None
 
     @property
     def blases(self) -> dict[int, Structure]:
@@ -226,9 +228,12 @@ class Dispatcher:
         count = len(rays)
         arguments = self._arguments(settings, count, inline=decisions is not None)
         if not counters:  # which every log goes with
-            packed = self._in_packets(rays, settings, arguments)
-            if packed is not None:
-                return packed, np.zeros(0, np.int64)
+            call = self._packet_call(settings, arguments) if len(rays) >= FEWEST_RAYS else None
+            if call is not None and go_together(rays.direction):
+                hits, seconds = call.trace(rays)
+                return TraceResult(hits, None, settings, seconds), np.zeros(0, np.int64)
+            if call is not None and settings.hit_only:  # any hit answers
+                arguments = ended_by_any_hit(arguments)
         columns = (
             _rows(rays.origin, (count, 3)), _rows(rays.direction, (count, 3)),
             _rows(rays.t_min, (count,)), _rows(rays.t_max, (count,)),
@@ -288,24 +293,21 @@ class Dispatcher:
     def _packet_rules(self) -> PacketRules:
         return PacketRules(self.tlas, self._used)
 
-    def _in_packets(
-        self, rays: RayBatch, settings: TraceSettings, arguments: tuple[NDArray[Any], ...]
-    ) -> TraceResult | None:
-        """The result by packets of rays (``trace.packets``); None where they may not be used or are no faster."""
-        if len(rays) < FEWEST_RAYS or settings.hit_groups is not None:
+    def _packet_call(self, settings: TraceSettings, arguments: tuple[NDArray[Any], ...]) -> PacketCall | None:
+        """What traces packets of rays (``trace.packets``) with these arguments; None where they may not be used."""
+        if settings.hit_groups is not None:
             return None
-        known, hit_only, call = self._packets
-        if known is not arguments or hit_only != settings.hit_only:  # _arguments keeps those that are made of the same
+        known, known_modes, call = self._packets
+        modes = settings.hit_only, settings.repeat_calls
+        if known is not arguments or known_modes != modes:  # _arguments keeps those that are made of the same
             call = None
             if may_walk_in_packets(self._packet_rules, arguments, settings):
                 world = self._world[0].copy()
                 self._put_parts(world, arguments[0], settings, counters=False, log=False)
-                call = PacketCall(arguments, world, self._packet_rules.identities, self.stack_size, settings)
-            self._packets = arguments, settings.hit_only, call
-        if call is None or not go_together(rays.direction):
-            return None
-        hits, seconds = call.trace(rays)
-        return TraceResult(hits, None, settings, seconds)
+                asks = self._packet_rules.meets(int(arguments[0][0]), int(arguments[1][0]))[1]
+                call = PacketCall(arguments, world, self._packet_rules.identities, self.stack_size, settings, asks=asks)
+            self._packets = arguments, modes, call
+        return call
 
     def _walk_block(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """The block of a walk, and the arrays of its stack."""

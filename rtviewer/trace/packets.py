@@ -1,9 +1,9 @@
 """When a dispatch may walk its rays in packets of 16, and that dispatch.
 
 A packet meets candidates in another order than its rays would alone. That shows nowhere as long as no program runs that
-could notice: every hit is opaque (so ties go by DET-5), no hit-group table decides what runs or faults, and the first
-hit met is not asked for, unless nothing is told of it but that there is one. Counters and logs tell of one ray's walk
-and are not made here.
+could notice: hits are opaque (so ties go by DET-5) or any-hit programs only look at the hit (rays with ties are then
+traced again alone), no hit-group table decides what runs or faults, and the first hit met is not asked for, unless
+nothing is told of it but that there is one. Counters and logs tell of one ray's walk and are not made here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rtviewer.accel.structure import Structure
 from rtviewer.dxr.flags import GeometryFlag, InstanceFlag, RayFlag
 from rtviewer.dxr.layouts import low_24
-from rtviewer.dxr.programs import FIRST_USER_PROGRAM
+from rtviewer.dxr.programs import FIRST_USER_PROGRAM, AnyHitProgram
 from rtviewer.dxr.rules import Opacity, effective_opacity
 from rtviewer.trace.request import Hits, RayBatch, TraceSettings
 from rtviewer.trace.slots import Slots
@@ -28,6 +28,9 @@ LANES = 16
 FEWEST_RAYS = 8
 """Fewer are walked alone: a packet that is less than half full is no faster."""
 SAMPLED_BLOCKS, SAMPLED_RAYS = 8, 64
+BUILT_IN = frozenset(AnyHitProgram)
+ORDERLESS = BUILT_IN - {AnyHitProgram.ACCEPT_AND_END_SEARCH, AnyHitProgram.IGNORE_ODD_PRIMITIVES_END_AT_EVEN}
+"""Any-hit programs that say the same of a hit whatever was hit before, and leave the rest of the search alone."""
 COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "hit": (np.dtype(np.bool_), ()),
     "t": (np.dtype(np.float32), ()),
@@ -71,17 +74,17 @@ class PacketRules:
             low_24(descs["InstanceContributionAndFlags"]).astype(np.int64),
         )
         """(instances,) ids and contributions."""
-        self._answers: dict[tuple[int, int], bool] = {}
+        self._answers: dict[tuple[int, int], tuple[bool, bool]] = {}
 
-    def allow(self, ray_flags: int, mask: int) -> bool:
-        """Whether all that rays with these flags and mask can meet is opaque, and some of it are triangles."""
+    def meets(self, ray_flags: int, mask: int) -> tuple[bool, bool]:
+        """Whether rays with these flags and mask can meet triangles, and whether anything that is not opaque."""
         key = ray_flags, mask & 0xFF
         if key not in self._answers:
-            self._answers[key] = self._allow(*key)
+            self._answers[key] = self._meets(*key)
         return self._answers[key]
 
-    def _allow(self, ray_flags: int, mask: int) -> bool:
-        triangles = False
+    def _meets(self, ray_flags: int, mask: int) -> tuple[bool, bool]:
+        triangles = asks = False
         for instance_flags, instance_mask, procedural, has_opaque, has_non_opaque in self._kinds:
             skipped = RayFlag.SKIP_PROCEDURAL_PRIMITIVES if procedural else RayFlag.SKIP_TRIANGLES
             if mask & instance_mask == 0 or ray_flags & skipped:
@@ -90,9 +93,9 @@ class PacketRules:
             if (has_opaque and of_opaque is Opacity.NON_OPAQUE) or (
                 has_non_opaque and of_non_opaque is Opacity.NON_OPAQUE
             ):
-                return False
+                asks = True
             triangles = triangles or not procedural
-        return triangles
+        return triangles, asks
 
 
 def _opacities(blas: Structure) -> tuple[bool, bool]:
@@ -148,11 +151,13 @@ class PacketCall:
         identities: tuple[NDArray[np.int64], NDArray[np.int64]],
         stack_size: int,
         settings: TraceSettings,
+        *,
+        asks: bool,
     ) -> None:
         """``arguments``: as the dispatch makes them, of which the first value counts. ``world``: a block of
         ``kernels.state`` without hit groups, with the parts of a walk. ``identities``: as of PacketRules. Both are
-        kept."""
-        from rtviewer.kernels import packet, packet_state, part_library, state
+        kept. ``asks``: whether an any-hit program may be asked."""
+        from rtviewer.kernels import packet, packet_any_hit, packet_state, part_library, state
 
         self._kernel = packet.trace_packets
         table = world.view(np.int64)
@@ -160,6 +165,8 @@ class PacketCall:
         table[state.WORLD_ENTER_GROUP // 8] = part_library.address_of(packet.enter_group)
         table[state.WORLD_WALK_GROUP // 8] = part_library.address_of(packet.walk_group)
         table[state.WORLD_WALK_ALONE // 8] = part_library.address_of(packet.walk_alone)
+        if asks:
+            table[state.WORLD_ASK_GROUP // 8] = part_library.address_of(packet_any_hit.ask_group)
         self._walk = np.zeros(state.WALK_SIZE, np.uint8)
         self._walk[state.OPACITY_KEY :][:4].view(np.int32)[:] = -1
         # What a ray has put aside lies below what it stacks.
@@ -233,10 +240,18 @@ def may_walk_in_packets(rules: PacketRules, arguments: tuple[NDArray[Any], ...],
         return False
     if any(values.size > 1 and (values[1:] != values[:1]).any() for values in arguments):
         return False
-    flags, mask, intersection = int(arguments[0][0]), int(arguments[1][0]), int(arguments[3][0])
+    flags, mask, any_hit, intersection = (int(values[0]) for values in arguments[:4])
     if flags & RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH and not settings.hit_only:
         return False
-    return intersection < FIRST_USER_PROGRAM and rules.allow(flags, mask)
+    triangles, asks = rules.meets(flags, mask)
+    if asks and (settings.repeat_calls or any_hit not in (BUILT_IN if settings.hit_only else ORDERLESS)):
+        return False
+    return triangles and intersection < FIRST_USER_PROGRAM
+
+
+def ended_by_any_hit(arguments: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
+    """Arguments of rays that may walk in packets and of which only hit or miss is asked, for a walk of single rays."""
+    return arguments[0] | np.uint32(int(RayFlag.ACCEPT_FIRST_HIT_AND_END_SEARCH)), *arguments[1:]
 
 
 @lru_cache(maxsize=64)

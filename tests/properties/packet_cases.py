@@ -10,6 +10,7 @@ import numpy as np
 from rtviewer.build.builder import build_blas, build_tlas
 from rtviewer.dxr.descs import IDENTITY, BlasInputs, InstanceInputs, TrianglesGeometry
 from rtviewer.dxr.flags import BuildFlag, GeometryFlag, RayFlag
+from rtviewer.dxr.programs import AnyHitProgram
 from rtviewer.scene.generators import icosphere
 from rtviewer.trace.dispatch import Dispatcher
 from rtviewer.trace.request import Hits, RayBatch, TraceSettings
@@ -120,4 +121,6 @@ def digests() -> list[str]:
     for seed in range(20):
         world = all_opaque(random_world(seed, bool(seed & 1)))
         add(dispatcher_of(world), bundled_rays(seed, 70, bool(seed & 1)), one_way_settings(seed))
+        asking = replace(one_way_settings(seed), any_hit=seed % len(AnyHitProgram))
+        add(dispatcher_of(random_world(seed, bool(seed & 1))), bundled_rays(seed, 70, bool(seed & 1)), asking)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rtviewer.kernels import jit, ray_setup, vector, vector_portable
+from rtviewer.kernels import jit, ray_setup, spheres, vector, vector_portable
 from rtviewer.kernels.state import SHEAR_SCALE
 
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, 1e-45, 3e38, -3e38, 1e-38, 0.5, 2.0], np.float32)
@@ -30,6 +30,11 @@ def call_triangles(pack, kx, ky, kz, shear, t_min, end, out):
 @jit
 def call_box_pack(pack, slab, t_min, end):
     return vector.box_pack(pack, slab, t_min, end)
+
+
+@jit
+def call_spheres(pack, ray, t_min, end, out):
+    return spheres.spheres(pack, ray, t_min, end, out)
 
 
 @jit
@@ -121,6 +126,28 @@ def test_box_packs(special: bool) -> None:
         assert got == vector_portable.box_pack(*arguments)
         met += bin(got).count("1")
     assert met > 50
+
+
+@pytest.mark.parametrize("special", [False, True])
+def test_spheres(special: bool) -> None:
+    random, found = np.random.default_rng(6), 0
+    for _ in range(2000):
+        pack = numbers(random, 28, SPECIAL if special else None)
+        pack[:12], pack[12:24] = np.minimum(pack[:12], pack[12:24]) - 1, np.maximum(pack[:12], pack[12:24]) + 1
+        pack[24:].view(np.int32)[:] = [7, 9, random.integers(-1, 3), -1]
+        ray = numbers(random, 6, FINITE if special else None).astype(np.float64)
+        a, b = np.zeros(8, np.float32), np.zeros(8, np.float32)
+        t_min, end = np.float32(0.25), np.float32(random.choice([1.0, 5.0, np.inf]))
+        got, expected = (
+            test(pack.ctypes.data, ray.ctypes.data, t_min, end, out.ctypes.data)
+            for test, out in ((call_spheres, a), (vector_portable.spheres, b))
+        )
+        assert got == expected
+        assert not got & 8, "the unused lane"
+        if got:
+            same_bits(a, b)
+        found += bin(got).count("1")
+    assert found > 100
 
 
 @pytest.mark.parametrize("special", [False, True])

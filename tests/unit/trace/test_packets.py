@@ -10,6 +10,7 @@ import pytest
 from rtviewer.build.builder import build_blas, build_tlas
 from rtviewer.dxr.descs import IDENTITY, AabbsGeometry, BlasInputs, InstanceInputs, TrianglesGeometry
 from rtviewer.dxr.flags import GeometryFlag, InstanceFlag, PipelineFlag, RayFlag
+from rtviewer.dxr.programs import AnyHitProgram
 from rtviewer.errors import InvalidInputError
 from rtviewer.trace import packets
 from rtviewer.trace.dispatch import Dispatcher
@@ -63,12 +64,20 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ("instances", "settings", "expected"),
     [
         ([PLAIN], {}, True),
-        ([PLAIN, ALPHA], {}, False),
+        ([PLAIN, ALPHA], {}, True),
+        ([PLAIN, ALPHA], {"any_hit": AnyHitProgram.ALPHA_MASK}, True),
+        ([PLAIN, ALPHA], {"any_hit": AnyHitProgram.ACCEPT_AND_END_SEARCH}, False),
+        ([PLAIN, ALPHA], {"any_hit": AnyHitProgram.ACCEPT_AND_END_SEARCH, "hit_only": True}, True),
+        ([PLAIN, ALPHA], {"any_hit": AnyHitProgram.IGNORE_ODD_PRIMITIVES_END_AT_EVEN}, False),
+        ([PLAIN, ALPHA], {"repeat_calls": True}, False),
+        ([PLAIN], {"repeat_calls": True}, True),
         ([PLAIN, ALPHA], {"mask": 0xF0}, True),
         ([PLAIN, ALPHA], {"ray_flags": RayFlag.FORCE_OPAQUE}, True),
         ([PLAIN, ALPHA], {"ray_flags": RayFlag.CULL_NON_OPAQUE}, True),
-        ([PLAIN], {"ray_flags": RayFlag.FORCE_NON_OPAQUE}, False),
-        ([FORCED], {}, False),
+        ([PLAIN], {"ray_flags": RayFlag.FORCE_NON_OPAQUE}, True),
+        ([PLAIN], {"any_hit": AnyHitProgram.ACCEPT_AND_END_SEARCH}, True),
+        ([FORCED], {}, True),
+        ([FORCED], {"any_hit": AnyHitProgram.ACCEPT_AND_END_SEARCH}, False),
         ([FORCED], {"ray_flags": RayFlag.FORCE_OPAQUE}, True),
         ([SPHERE], {}, False),
         ([SPHERE, PLAIN], {}, True),

@@ -8,6 +8,7 @@ from functools import cache
 import numba
 
 from rtviewer.kernels.candidates import offer
+from rtviewer.kernels.compilation import EntryCompiler
 from rtviewer.kernels.parts import OFFER, WALK_LEVEL
 from rtviewer.kernels.traverse import walk_leaves, walk_triangles
 
@@ -58,7 +59,7 @@ def _compiled(function):
     if numba.config.DISABLE_JIT:
         kinds = {numba.types.int64: ctypes.c_int64, numba.types.float32: ctypes.c_float}
         return ctypes.CFUNCTYPE(kinds[signature.return_type], *(kinds[kind] for kind in signature.args))(function)
-    return numba.cfunc(signature, cache=True, error_model="numpy")(function)
+    return numba.cfunc(signature, cache=True, error_model="numpy", pipeline_class=EntryCompiler)(function)
 
 
 def address_of(function) -> int:

@@ -1,7 +1,7 @@
 """The walk of one ray through a two-level structure: one source for image, counters and log.
 
-``counters`` and ``log`` are addresses or None; numba compiles one specialisation for each combination that is used, and
-what serves a None is not there. ``walk_triangles`` is the walk of a bottom level where both are None: it meets the same
+``counters`` and ``log`` are both None, and what serves them is not there, or both addresses; that of the log is 0 where
+only counters are wanted. numba compiles a specialisation for each. ``walk_triangles`` is the walk of a bottom level where both are None: it meets the same
 nodes and leaves in the same order as ``walk_leaves``, and leaves out triangles that would only be counted or logged.
 
 Enumeration (TRAV-1, TRAV-7): depth first, children in the order that their node keeps for the ray's octant, or as
@@ -136,7 +136,7 @@ def trace_rays(world, batch, counters, log, walk, first, last):
     """Trace rays ``first`` to ``last - 1``.
 
     ``world``, ``batch``, ``walk``: addresses of blocks laid out in ``state``. ``counters``: address of (n, COUNTERS)
-    int32, zeroed, or None. ``log``: address of a log, or None.
+    int32, zeroed, or None. ``log``: address of a log, 0 for none; None where ``counters`` is.
     """
     store_i64(walk + WORLD, world)
     store_i32(walk + OPACITY_KEY, np.int32(-1))
@@ -156,7 +156,7 @@ def trace_rays(world, batch, counters, log, walk, first, last):
             else:
                 walk_top(world, walk, counters + ray * (4 * COUNTERS), log)
         finish_ray(walk, batch, ray)
-        if log is not None:
+        if log is not None and log != 0:
             store_i64(load_i64(batch + BATCH_LOG_END) + 8 * ray, load_i64(log + LOG_COUNT))
 
 
@@ -287,7 +287,7 @@ def report_boxes(mask, node, walk, size, counters, log, level, instance):
         count(counters, COUNT_BOX_TESTS, 1)
         if mask >> lane & 1:
             count(counters, COUNT_BOX_HITS, 1)
-        elif log is not None:
+        elif log is not None and log != 0:
             entry = load_f32(walk + INTERVAL + 4 * lane)
             leave = load_f32(walk + INTERVAL + 32 + 4 * lane)
             verdict = VERDICT_BOX_MISSED if entry > leave * WIDEN else VERDICT_BOX_BEYOND_CURRENT_END
@@ -310,7 +310,7 @@ def lane_of(place):
 @jit
 def slot_of(walk, slot, log):
     """(place, entry, exit) of a stack entry, for a log."""
-    if log is None:
+    if log is None or log == 0:
         return np.int64(-1), np.float32(0.0), np.float32(0.0)
     place = load_i64(load_i64(walk + STACK_PLACES) + 8 * slot)
     entry = load_f32(load_i64(walk + STACK_ENTRIES) + 4 * slot)
@@ -320,7 +320,7 @@ def slot_of(walk, slot, log):
 @jit
 def log_node(log, kind, verdict, level, instance, walk, slot):
     """The event of a stack entry that was taken off."""
-    if log is not None:
+    if log is not None and log != 0:
         place, entry, leave = slot_of(walk, slot, log)
         add_event(
             log, kind, level, verdict, 0, instance, node_of(place), lane_of(place), -1, -1, slot,
@@ -384,7 +384,7 @@ def enter_instance(world, leaf, walk, size, place, entry, leave, counters, log):
         usual = is_usual(walk + OBJECT_ORIGIN, load_f32(blas + BLAS_REACH))
         if not usual and not is_object_ray_finite(walk):
             verdict = VERDICT_OBJECT_RAY_NOT_FINITE
-    if log is not None:
+    if log is not None and log != 0:
         kind = EVENT_INSTANCE_ENTERED if verdict == VERDICT_NONE else EVENT_INSTANCE_SKIPPED
         add_event(
             log, kind, 0, verdict, 0, instance, node_of(place), lane_of(place), -1, -1, size,

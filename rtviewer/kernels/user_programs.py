@@ -103,11 +103,9 @@ def judge_report(block, t, kind):
         program = intersection_program(record_of(np.int64(geometry), False, walk), walk)
         fail(walk, FAULT_HIT_KIND, program - FIRST_USER_PROGRAM, kind)
         return np.int64(0)
-    counters, log = load_i64(block + BLOCK_COUNTERS), load_i64(block + BLOCK_LOG)
-    if log != 0:
-        return np.int64(take_report(block, t, kind, counters, log))
+    counters = load_i64(block + BLOCK_COUNTERS)
     if counters != 0:
-        return np.int64(take_report(block, t, kind, counters, None))
+        return np.int64(take_report(block, t, kind, counters, load_i64(block + BLOCK_LOG)))
     return np.int64(take_report(block, t, kind, None, None))
 
 

@@ -26,12 +26,13 @@ from rtviewer.kernels import (
 
 
 def compile_all(progress: Callable[[float, str], None] | None = None) -> None:
+    from rtviewer.kernels import part_library
+
     steps = [
         ("builder", _builder),
-        ("tracer", lambda: _tracer(False, False)),
+        ("tracer", lambda: _tracer(part_library.PLAIN)),
         ("tracer of packets", _packets),
-        ("tracer with counters", lambda: _tracer(True, False)),
-        ("ray log", lambda: _tracer(True, True)),
+        ("tracer with counters and ray log", lambda: _tracer(part_library.COUNTING)),
         ("updates", _refit),
         ("builder for fast traces", _improver),
     ]
@@ -108,20 +109,19 @@ def _improver() -> None:
     collapse.write_nodes(link, choices.ctypes.data, 2, free + 32768, free + 16384, free)
 
 
-def _tracer(counting: bool, logging: bool) -> None:
+def _tracer(kind: int) -> None:
     from rtviewer.kernels import part_library
     from rtviewer.kernels.traverse import trace_rays
 
-    sizes = (state.WORLD_SIZE, state.BATCH_SIZE, state.LOG_SIZE, state.WALK_SIZE)
-    blocks = [np.zeros(size, np.uint8) for size in sizes]
-    world, batch, log, walk = (block.ctypes.data for block in blocks)
-    kind = part_library.LOGGING if logging else part_library.COUNTING if counting else part_library.PLAIN
+    blocks = [np.zeros(size, np.uint8) for size in (state.WORLD_SIZE, state.BATCH_SIZE, state.WALK_SIZE)]
+    world, batch, walk = (block.ctypes.data for block in blocks)
     for part in (part_library.LEAVES[kind], part_library.OFFERS[kind]):
         part_library.address_of(part)
     if kind == part_library.PLAIN:
         part_library.address_of(part_library.plain_triangles)
         part_library.address_of(part_library.plain_indexed)
-    trace_rays(world, batch, 0 if counting else None, log if logging else None, walk, 0, 0)
+    nothing = None if kind == part_library.PLAIN else 0
+    trace_rays(world, batch, nothing, nothing, walk, 0, 0)
 
 
 def _packets() -> None:

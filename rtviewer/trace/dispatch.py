@@ -219,13 +219,13 @@ class Dispatcher:
         log: NDArray[np.int64] | None,
         decisions: NDArray[np.float32] | None = None,
     ) -> tuple[TraceResult, NDArray[np.int64]]:
-        """The result, and with a log the number of events after each ray."""
+        """The result, and with a log, which needs counters, the number of events after each ray."""
         from rtviewer.kernels import state
         from rtviewer.kernels.traverse import trace_rays
 
         count = len(rays)
         arguments = self._arguments(settings, count, inline=decisions is not None)
-        if not counters and log is None:
+        if not counters:
             packed = self._in_packets(rays, settings, arguments)
             if packed is not None:
                 return packed, np.zeros(0, np.int64)
@@ -242,14 +242,14 @@ class Dispatcher:
         records = table.rows_with(settings.programs) if table is not None else np.zeros((0, 4), np.int32)
         programs = np.array([own.address for own in settings.programs.programs], np.int64)
         world = self._world_of(settings, records, programs)
-        self._put_parts(world, arguments[0], settings, counters=counters, log=log is not None)
+        self._put_parts(world, arguments[0], settings, counters=counters)
         if decisions is not None:
             _put(walk, state.QUERY_DECISIONS, decisions.ctypes.data)
             _put(walk, state.QUERY_DECIDED, len(decisions))
         start = time.perf_counter()
         trace_rays(
             world.ctypes.data, batch.ctypes.data, counted.ctypes.data if counted is not None else None,
-            log.ctypes.data if log is not None else None, walk.ctypes.data, 0, count,
+            (0 if log is None else log.ctypes.data) if counters else None, walk.ctypes.data, 0, count,
         )  # fmt: skip
         seconds = time.perf_counter() - start
         del arrays, records, programs  # the blocks pointed to them
@@ -274,7 +274,7 @@ class Dispatcher:
             call = None
             if may_walk_in_packets(self._packet_rules, arguments, settings):
                 world = self._world[0].copy()
-                self._put_parts(world, arguments[0], settings, counters=False, log=False)
+                self._put_parts(world, arguments[0], settings, counters=False)
                 call = PacketCall(arguments, world, self._packet_rules.identities, self.stack_size, settings)
             self._packets = arguments, settings.hit_only, call
         if call is None or not go_together(rays.direction):
@@ -313,12 +313,12 @@ class Dispatcher:
         return world
 
     def _put_parts(
-        self, world: NDArray[np.uint8], flags: NDArray[np.uint32], settings: TraceSettings, *, counters: bool, log: bool
+        self, world: NDArray[np.uint8], flags: NDArray[np.uint32], settings: TraceSettings, *, counters: bool
     ) -> None:
         """Addresses of the parts of the walk that this call can need; what it cannot need is not compiled."""
         from rtviewer.kernels import part_library, state
 
-        kind = part_library.LOGGING if log else part_library.COUNTING if counters else part_library.PLAIN
+        kind = part_library.COUNTING if counters else part_library.PLAIN
         leaves = self._leaf_sections
         if kind != part_library.PLAIN or SectionKind.BOX_PACKS in leaves:
             _put(world, state.WORLD_WALK_LEAVES, part_library.address_of(part_library.LEAVES[kind]))

@@ -13,7 +13,7 @@ from typing import Any
 
 import llvmlite.binding
 from numba import _dynfunc, types
-from numba.core import analysis, codegen, compiler, ir, ir_utils, lowering, ssa, typed_passes, untyped_passes
+from numba.core import analysis, cgutils, codegen, compiler, ir, ir_utils, lowering, ssa, typed_passes, untyped_passes
 from numba.core.ir_utils import get_definition, guard
 from numba.core.registry import CPUDispatcher
 
@@ -27,11 +27,13 @@ class _Library(codegen.JITCodeLibrary):
         self._linking_libraries.append(library)
 
     def _optimize_functions(self, module):
+        """Everything is optimised once, in what it is linked into."""
         module.data_layout = self._codegen._data_layout
-        for function in module.functions:
-            if not function.is_declaration:
-                passes, builder = self._codegen._function_pass_manager()
-                passes.run(function, builder)
+
+    def _optimize_final_module(self):
+        """Without the round that brings reference counts together: there are none."""
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
 
 
 class PartLibrary(_Library):
@@ -144,6 +146,11 @@ PLAIN_OPERATORS = frozenset(
 
 class Lower(lowering.Lower):
     """Lowering that does not try whether an operator has a special form for a literal: of these only powers do."""
+
+    def alloca_lltype(self, name, lltype, datamodel=None):
+        if self.context.enable_debuginfo:
+            return super().alloca_lltype(name, lltype, datamodel)
+        return cgutils.alloca_once(self.builder, lltype, name=name)  # without asking for its size
 
     def lower_binop(self, resty, expr, op):
         signature = self.fndesc.calltypes[expr]

@@ -1,8 +1,9 @@
 """The walk of one ray through a two-level structure: one source for image, counters and log.
 
 ``counters`` and ``log`` are both None, and what serves them is not there, or both addresses; that of the log is 0 where
-only counters are wanted. numba compiles a specialisation for each. ``walk_triangles`` is the walk of a bottom level where both are None: it meets the same
-nodes and leaves in the same order as ``walk_leaves``, and leaves out triangles that would only be counted or logged.
+only counters are wanted. numba compiles both. ``walk_triangles`` is the walk of a bottom level where they are None: it
+meets the same nodes and leaves in the same order as ``walk_leaves``, and leaves out triangles that would only be
+counted or logged.
 
 Enumeration (TRAV-1, TRAV-7): depth first, children in the order that their node keeps for the ray's octant, or as
 stored where the first hit ends the search. Boxes are cut off only when they begin beyond the current end, so that
@@ -58,6 +59,7 @@ from rtviewer.kernels.constants import (
 )
 from rtviewer.kernels.culling import effective_opacity, is_mask_excluded, is_type_skipped
 from rtviewer.kernels.events import INSTANCE_REASON_OF, add_event, count, count_most, count_reason
+from rtviewer.kernels.extremes import largest
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, store_f32, store_i32, store_i64
 from rtviewer.kernels.parts import call_walk_level, or_zero
 from rtviewer.kernels.procedurals import test_box_leaf
@@ -222,7 +224,7 @@ def take_next(walk, base, size, level, instance, log):
 def walk_top(world, walk, counters, log):
     """The top level: nodes, then each instance that a leaf names."""
     ray = walk + ORIGIN
-    reach = max(abs(load_f32(ray)), max(abs(load_f32(ray + 4)), abs(load_f32(ray + 8))))
+    reach = largest(abs(load_f32(ray)), largest(abs(load_f32(ray + 4)), abs(load_f32(ray + 8))))
     # The object ray is off by some roundings of world coordinates, times what the transforms make of them.
     reach = (load_f32(world + WORLD_REACH) + reach) * load_f32(world + WORLD_CONDITION)
     set_slab(walk + SLAB_TOP, ray, reach, is_usual(ray, reach))

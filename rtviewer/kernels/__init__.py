@@ -32,7 +32,9 @@ def _cache_folder() -> Path:
 CACHE_FOLDER = _cache_folder()
 numba.config.CACHE_DIR = str(CACHE_FOLDER)
 
-jit = partial(numba.njit, nogil=True, cache=True, error_model="numpy", forceinline=False)
+from rtviewer.kernels.compilation import kernel  # noqa: E402
+
+jit = partial(kernel, nogil=True, error_model="numpy", forceinline=False)
 """The one decorator of kernels: releases the GIL, keeps machine code on disk, divides by zero as IEEE says.
 ``forceinline`` has to be said, because a function that says nothing takes it from its caller."""
 

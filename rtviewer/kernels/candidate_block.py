@@ -17,6 +17,7 @@ from numba.extending import intrinsic
 
 from rtviewer.kernels import jit
 from rtviewer.kernels.constants import FIRST_USER_PROGRAM, INSTANCE_DESC_SIZE
+from rtviewer.kernels.extremes import largest, least
 from rtviewer.kernels.memory import load_f32, load_i64, load_u32, store_f32, store_i32, store_i64
 from rtviewer.kernels.parts import or_zero
 from rtviewer.kernels.state import (
@@ -120,7 +121,7 @@ else:
 @jit
 def fail(walk, fault, place, value):
     """End a ray because of a program of a user: what went wrong, with which program, on which value."""
-    shown = min(max(np.int64(value), np.int64(-LARGEST_SHOWN)), np.int64(LARGEST_SHOWN))
+    shown = least(largest(np.int64(value), np.int64(-LARGEST_SHOWN)), np.int64(LARGEST_SHOWN))
     store_i64(walk + FAULT, np.int64(fault | place << FAULT_BITS | shown << FAULT_VALUE_BITS))
     store_i64(walk + ENDED, np.int64(1))
 

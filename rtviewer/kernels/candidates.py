@@ -210,7 +210,7 @@ def commit(
 
 @jit
 def log_candidate(log, event, verdict, kind, geometries, geometry_count, number, size, t, t_exit, end, u, v, w, walk):
-    if log is not None:
+    if log is not None and log != 0:
         geometry = find_geometry(geometries, geometry_count, number)
         primitive = number - first_of_geometry(geometries, geometry)
         place = load_i64(load_i64(walk + STACK_PLACES) + 8 * size)

@@ -12,6 +12,7 @@ import numpy as np
 from rtviewer.kernels import jit
 from rtviewer.kernels.binary_boxes import BOX, area
 from rtviewer.kernels.binary_tree import LEFT, LINKS, RIGHT
+from rtviewer.kernels.extremes import largest
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64, store_f32, store_i32, store_i64
 
 LANES = 7
@@ -171,7 +172,7 @@ def write_nodes(links, choices, root, children, elements, pending):
         waiting -= 1
         at = todo + PLACE_SIZE * waiting
         binary, out, level = load_i64(at), children + 32 * load_i64(at + 8), load_i64(at + 16)
-        levels = max(levels, level)
+        levels = largest(levels, level)
         number = gather(links, choices, binary, items, stack)
         for lane in range(WIDTH):
             if lane >= number:

@@ -6,6 +6,7 @@ import numpy as np
 
 from rtviewer.dxr.verdicts import CANDIDATE_REASONS, EVENT, INSTANCE_REASONS, Counter, Verdict
 from rtviewer.kernels import jit
+from rtviewer.kernels.extremes import largest
 from rtviewer.kernels.memory import load_i32, load_i64, store_f32, store_i32, store_i64, store_u8
 from rtviewer.kernels.state import LOG_COUNT, LOG_KINDS, LOG_LIMIT, LOG_LOST, LOG_ROWS
 
@@ -50,7 +51,7 @@ def count_most(counters, which, value):
     """Keep the largest value seen."""
     if counters is not None:
         at = counters + 4 * which
-        store_i32(at, np.int32(max(np.int64(load_i32(at)), value)))
+        store_i32(at, np.int32(largest(np.int64(load_i32(at)), value)))
 
 
 @jit

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from rtviewer.kernels import jit
+from rtviewer.kernels.extremes import largest, least
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u8
 from rtviewer.kernels.state import INSTANCE, WORLD, WORLD_INSTANCE_BLAS, WORLD_MATERIALS
 
@@ -67,7 +68,7 @@ def wrapped(value, mode):
     if mode == WRAP_REPEAT:
         return value - np.floor(value)
     if mode == WRAP_CLAMP:
-        return min(max(value, 0.0), 1.0)
+        return least(largest(value, 0.0), 1.0)
     folded = value - 2.0 * np.floor(0.5 * value)
     return 2.0 - folded if folded > 1.0 else folded
 

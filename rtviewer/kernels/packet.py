@@ -25,6 +25,7 @@ from rtviewer.kernels.constants import (
     TRIANGLE_PACK_SIZE,
 )
 from rtviewer.kernels.culling import hit_kind, is_facing_culled
+from rtviewer.kernels.extremes import largest, least
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64, store_f32, store_f64, store_i32, store_i64
 from rtviewer.kernels.packet_results import hit_lanes, write_columns, write_hit_or_miss
 from rtviewer.kernels.packet_triangles import test_leaf
@@ -90,7 +91,7 @@ def trace_packets(request, first, last):
     for ray in range(first, last, RAYS):
         traced, invalid = NONE, NONE
         for part in range(at.PARTS):
-            own, count = packet + at.PART_SIZE * part, min(max(last - ray - at.LANES * part, 0), at.LANES)
+            own, count = packet + at.PART_SIZE * part, least(largest(last - ray - at.LANES * part, 0), at.LANES)
             bits = np.uint64(load_rays(request, own, ray + at.LANES * part, count))
             traced |= (bits & np.uint64(0xFFFF)) << np.uint64(16 * part)
             invalid |= (bits >> np.uint64(16)) << np.uint64(16 * part)
@@ -299,7 +300,7 @@ def walk_group(blas, packet, walk, entries, base):
                     address = fill_pack(
                         leaves + (first + pack) * INDEXED_PACK_SIZE, indices, vertices, walk + state.PACK
                     )
-                packs = min(count - pack, step)
+                packs = least(count - pack, step)
                 found |= test_leaf(address, packs, space, packet, kind, 16 * kx, 16 * ky, 16 * kz, active)
                 if hit_only:
                     active &= ~found

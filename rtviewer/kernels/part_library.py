@@ -1,4 +1,4 @@
-"""The parts of ``parts`` for walks that count nothing, that count and that log, each compiled when first asked for."""
+"""The parts of ``parts`` for walks that count nothing and for those that do, each compiled when first asked for."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import numba
 import numpy as np
 
 from rtviewer.kernels.candidates import offer
+from rtviewer.kernels.compilation import address_kernel
 from rtviewer.kernels.memory import load_i64
 from rtviewer.kernels.parts import OFFER, WALK_LEVEL
 from rtviewer.kernels.procedurals import test_box_leaf
 from rtviewer.kernels.state import BLAS_GEOMETRIES, BLAS_GEOMETRY_COUNT, BLAS_LEAVES
 from rtviewer.kernels.traverse import walk_leaves
 
-PLAIN, COUNTING, LOGGING = range(3)
+PLAIN, COUNTING = range(2)
+"""COUNTING: walks that count, and log where the log's address is not 0."""
 
 
 def plain_boxes(blas, walk, first, last, are_spheres):
@@ -28,11 +30,6 @@ def plain_boxes(blas, walk, first, last, are_spheres):
 
 
 def counting_leaves(blas, walk, base, counters, log):
-    walk_leaves(blas, walk, base, counters, None)
-    return 0
-
-
-def logging_leaves(blas, walk, base, counters, log):
     walk_leaves(blas, walk, base, counters, log)
     return 0
 
@@ -45,8 +42,7 @@ def counting_offer(is_triangle, t, kind, a, b, opacity, number, geometries, geom
     return offer(is_triangle != 0, t, kind, a, b, opacity, number, geometries, geometry_count, walk, counters)
 
 
-LEAVES = {COUNTING: counting_leaves, LOGGING: logging_leaves}
-OFFERS = {PLAIN: plain_offer, COUNTING: counting_offer, LOGGING: counting_offer}
+OFFERS = {PLAIN: plain_offer, COUNTING: counting_offer}
 
 
 @cache
@@ -56,7 +52,7 @@ def _compiled(function):
     if numba.config.DISABLE_JIT:
         kinds = {numba.types.int64: ctypes.c_int64, numba.types.float32: ctypes.c_float}
         return ctypes.CFUNCTYPE(kinds[signature.return_type], *(kinds[kind] for kind in signature.args))(function)
-    return numba.cfunc(signature, cache=True, error_model="numpy")(function)
+    return address_kernel(function, signature)
 
 
 def address_of(function) -> int:

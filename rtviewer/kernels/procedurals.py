@@ -46,6 +46,7 @@ from rtviewer.kernels.events import (
     count_reason,
     set_verdict,
 )
+from rtviewer.kernels.extremes import largest, least
 from rtviewer.kernels.hit_groups import intersection_program, next_decision, record_of
 from rtviewer.kernels.intersections import (
     REPORT_KINDS,
@@ -136,7 +137,9 @@ def test_box(at, geometries, geometry_count, walk, size, counters, log):
     )
     # Against the ray's own end, not the current one: what a program reports is judged by its t, so this only decides
     # which programs run, and does so alike in every order of enumeration.
-    is_candidate = max(entry, np.float64(load_f32(walk + T_MIN))) <= min(leave, np.float64(load_f32(walk + T_MAX)))
+    is_candidate = largest(entry, np.float64(load_f32(walk + T_MIN))) <= least(
+        leave, np.float64(load_f32(walk + T_MAX))
+    )
     if not is_candidate:
         count(counters, COUNT_REJECTED_MISSED, 1)
     event = log_candidate(

@@ -19,6 +19,7 @@ from rtviewer.kernels.constants import (
     ANY_HIT_IGNORE_ODD_PRIMITIVES,
     ANY_HIT_IGNORE_ODD_PRIMITIVES_END_AT_EVEN,
 )
+from rtviewer.kernels.extremes import least
 from rtviewer.kernels.materials import is_checker_cell, is_masked_out, material_of
 from rtviewer.kernels.memory import load_f32
 from rtviewer.kernels.state import OBJECT_DIRECTION, OBJECT_ORIGIN
@@ -89,7 +90,7 @@ def sphere_roots(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy
     cx = ox - 0.5 * (low_x + high_x)
     cy = oy - 0.5 * (low_y + high_y)
     cz = oz - 0.5 * (low_z + high_z)
-    radius = 0.5 * min(high_x - low_x, min(high_y - low_y, high_z - low_z))
+    radius = 0.5 * least(high_x - low_x, least(high_y - low_y, high_z - low_z))
     a = (dx * dx + dy * dy) + dz * dz
     b = (dx * cx + dy * cy) + dz * cz
     c = ((cx * cx + cy * cy) + cz * cz) - radius * radius

@@ -14,6 +14,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from rtviewer.kernels import emit, inline_jit, jit
+from rtviewer.kernels.extremes import largest
 from rtviewer.kernels.memory import load_f32, store_f32, store_i32
 from rtviewer.kernels.ray_box import INFINITY, LARGEST, MARGIN, TINY, WIDEN
 from rtviewer.kernels.state import (
@@ -104,7 +105,7 @@ def _set_usual_slab_intrinsic(typing_context, slab, ray, reach):
 def set_any_slab(slab, ray, reach, usual):
     """``set_slab`` whatever the direction."""
     ox, oy, oz = load_f32(ray), load_f32(ray + 4), load_f32(ray + 8)
-    margin = max((reach + max(abs(ox), max(abs(oy), abs(oz)))) * MARGIN, TINY)
+    margin = largest((reach + largest(abs(ox), largest(abs(oy), abs(oz)))) * MARGIN, TINY)
     for axis in range(3):
         origin, direction = load_f32(ray + 4 * axis), load_f32(ray + 12 + 4 * axis)
         low, high, reciprocal, turned = origin + margin, origin - margin, INFINITY, direction < np.float32(0.0)

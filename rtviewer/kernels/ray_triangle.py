@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from rtviewer.kernels import jit
+from rtviewer.kernels.extremes import largest, least
 
 
 @jit
@@ -35,7 +36,7 @@ def edge_functions(ax, ay, bx, by, cx, cy):
 @jit
 def covers(u, v, w, det, ax, ay, bx, by, cx, cy):
     """Steps 4 and 5: whether the ray's line belongs to the triangle."""
-    if not (min(u, min(v, w)) >= 0.0 or max(u, max(v, w)) <= 0.0):
+    if not (least(u, least(v, w)) >= 0.0 or largest(u, largest(v, w)) <= 0.0):
         return False
     if not (det > 0.0 or det < 0.0):
         return False

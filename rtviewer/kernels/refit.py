@@ -20,6 +20,7 @@ from rtviewer.kernels.constants import (
     UNUSED_LANE,
 )
 from rtviewer.kernels.exact_cost import WIDTH
+from rtviewer.kernels.extremes import largest, least
 from rtviewer.kernels.memory import (
     add_i64,
     load_f32,
@@ -90,7 +91,7 @@ def element_bounds(identities, stride, count, bounds, out):
                 identity = load_i32(identities + stride * element + 4 * lane)
                 if identity != UNUSED_LANE:
                     box = bounds + 24 * np.int64(identity & PRIMITIVE_BITS) + 4 * axis
-                    low, high = min(low, load_f32(box)), max(high, load_f32(box + 12))
+                    low, high = least(low, load_f32(box)), largest(high, load_f32(box + 12))
             store_f32(to + 4 * axis, low)
             store_f32(to + 4 * axis + 16, high)
 
@@ -156,7 +157,7 @@ def refit_parts(work, room):
     leaves = elements + ELEMENT_SIZE * 4 * WIDTH * grain
     first = grain * add_i64(work + NEXT_PART, 1)
     while first < count:
-        last, listed = min(first + grain, count), 0
+        last, listed = least(first + grain, count), 0
         for node in range(first, last):
             listed = list_leaves(source + NODE_SIZE * node, listed, packs, leaves + 4 * WIDTH * (node - first))
         for number in range(listed, listed + IDS_AHEAD):

@@ -26,6 +26,7 @@ from rtviewer.kernels.constants import (
     TRIANGLE_PACK_SIZE,
     VERDICT_NONE,
 )
+from rtviewer.kernels.extremes import least
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64, store_f32, store_i32, store_i64
 from rtviewer.kernels.parts import call_walk_level
 from rtviewer.kernels.ray_box import WIDEN
@@ -106,7 +107,7 @@ def trace_stream(world, batch, stream, first, last):
     ``state``."""
     alike = are_arguments_alike(batch)
     only = load_i64(world + WORLD_ONLY_LEAF) if alike else np.int64(0)
-    count = min(load_i64(stream + STREAM_COUNT), last - first)
+    count = least(load_i64(stream + STREAM_COUNT), last - first)
     for number in range(count):
         slot = prepare_slot(world, stream, number)
         if alike:

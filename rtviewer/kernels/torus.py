@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from rtviewer.kernels import jit
+from rtviewer.kernels.extremes import largest, least
 from rtviewer.kernels.memory import store_f32
 
 BISECTIONS = 54
@@ -82,8 +83,8 @@ def torus_roots(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy,
     if side_z < shortest:
         axis, shortest = 2, side_z
     first, second, _ = turned(side_x, side_y, side_z, axis)
-    outer = 0.5 * min(first, second)
-    tube = min(0.5 * shortest, 0.25 * outer)
+    outer = 0.5 * least(first, second)
+    tube = least(0.5 * shortest, 0.25 * outer)
     square = (dx * dx + dy * dy) + dz * dz
     if not (tube > 0.0 and square > 0.0):
         return 0
@@ -110,8 +111,8 @@ def torus_roots(low_x, low_y, low_z, high_x, high_y, high_z, ox, oy, oz, dx, dy,
     bend_0, bend_1 = -end, -end
     if inner > 0.0:
         root = np.sqrt(inner)
-        bend_0 = min(max((-6.0 * c3 - root) / 24.0, -end), end)
-        bend_1 = min(max((-6.0 * c3 + root) / 24.0, -end), end)
+        bend_0 = least(largest((-6.0 * c3 - root) / 24.0, -end), end)
+        bend_1 = least(largest((-6.0 * c3 + root) / 24.0, -end), end)
     turn_0 = slope_root(c3, c2, c1, -end, bend_0)
     turn_1 = slope_root(c3, c2, c1, bend_0, bend_1)
     turn_2 = slope_root(c3, c2, c1, bend_1, end)

@@ -1,8 +1,8 @@
 """The walk of one ray through a two-level structure, with counters and, where it is wanted, a log.
 
-``counters`` is an address, ``log`` one or None; numba compiles one specialisation for each, and what serves a None is
-not there. What neither counts nor logs is traced by ``stream``, which meets the same nodes and leaves in the same
-order and leaves out what would only be counted or logged.
+``counters`` and ``log`` are addresses, that of the log 0 where only counters are wanted. What neither counts nor logs
+is traced by ``stream``, which meets the same nodes and leaves in the same order and leaves out what would only be
+counted or logged.
 
 Enumeration (TRAV-1, TRAV-7): depth first, children in the order that their node keeps for the ray's octant, or as
 stored where the first hit ends the search. Boxes are cut off only when they begin beyond the current end, so that
@@ -55,8 +55,9 @@ from rtviewer.kernels.constants import (
 )
 from rtviewer.kernels.culling import effective_opacity, is_mask_excluded, is_type_skipped
 from rtviewer.kernels.events import INSTANCE_REASON_OF, add_event, count, count_most, count_reason
+from rtviewer.kernels.extremes import largest
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64, load_u32, store_f32, store_i32, store_i64
-from rtviewer.kernels.parts import call_walk_level, or_zero
+from rtviewer.kernels.parts import call_walk_level
 from rtviewer.kernels.procedurals import test_box_leaf
 from rtviewer.kernels.ray_box import WIDEN
 from rtviewer.kernels.ray_setup import is_object_ray_finite, is_usual, octant_of, set_shear, set_slab, to_object
@@ -124,7 +125,7 @@ def trace_rays(world, batch, counters, log, walk, first, last):
     """Trace rays ``first`` to ``last - 1``.
 
     ``world``, ``batch``, ``walk``: addresses of blocks laid out in ``state``. ``counters``: address of (n, COUNTERS)
-    int32, zeroed. ``log``: address of a log, or None.
+    int32, zeroed. ``log``: address of a log, 0 for none.
     """
     store_i64(walk + WORLD, world)
     store_i32(walk + OPACITY_KEY, np.int32(-1))
@@ -138,7 +139,7 @@ def trace_rays(world, batch, counters, log, walk, first, last):
         if begin_ray(walk, batch, ray) and not_empty:
             walk_top(world, walk, counters + ray * (4 * COUNTERS), log)
         finish_ray(walk, batch, ray)
-        if log is not None:
+        if log != 0:
             store_i64(load_i64(batch + BATCH_LOG_END) + 8 * ray, load_i64(log + LOG_COUNT))
 
 
@@ -199,7 +200,7 @@ def walk_top(world, walk, counters, log):
 def set_top(world, walk):
     """What a walk of the top level needs of the ray."""
     ray = walk + ORIGIN
-    reach = max(abs(load_f32(ray)), max(abs(load_f32(ray + 4)), abs(load_f32(ray + 8))))
+    reach = largest(abs(load_f32(ray)), largest(abs(load_f32(ray + 4)), abs(load_f32(ray + 8))))
     # The object ray is off by some roundings of world coordinates, times what the transforms make of them.
     reach = (load_f32(world + WORLD_REACH) + reach) * load_f32(world + WORLD_CONDITION)
     set_slab(walk + SLAB_TOP, ray, reach, is_usual(ray, reach))
@@ -242,7 +243,7 @@ def report_boxes(mask, node, walk, size, counters, log, level, instance):
         count(counters, COUNT_BOX_TESTS, 1)
         if mask >> lane & 1:
             count(counters, COUNT_BOX_HITS, 1)
-        elif log is not None:
+        elif log != 0:
             entry = load_f32(walk + INTERVAL + 4 * lane)
             leave = load_f32(walk + INTERVAL + 32 + 4 * lane)
             verdict = VERDICT_BOX_MISSED if entry > leave * WIDEN else VERDICT_BOX_BEYOND_CURRENT_END
@@ -265,7 +266,7 @@ def lane_of(place):
 @jit
 def slot_of(walk, slot, log):
     """(place, entry, exit) of a stack entry, for a log."""
-    if log is None:
+    if log == 0:
         return np.int64(-1), np.float32(0.0), np.float32(0.0)
     place = load_i64(load_i64(walk + STACK_PLACES) + 8 * slot)
     entry = load_f32(load_i64(walk + STACK_ENTRIES) + 4 * slot)
@@ -275,7 +276,7 @@ def slot_of(walk, slot, log):
 @jit
 def log_node(log, kind, verdict, level, instance, walk, slot):
     """The event of a stack entry that was taken off."""
-    if log is not None:
+    if log != 0:
         place, entry, leave = slot_of(walk, slot, log)
         add_event(
             log, kind, level, verdict, 0, instance, node_of(place), lane_of(place), -1, -1, slot,
@@ -339,7 +340,7 @@ def enter_instance(world, leaf, walk, size, place, entry, leave, counters, log):
         usual = is_usual(walk + OBJECT_ORIGIN, load_f32(blas + BLAS_REACH))
         if not usual and not is_object_ray_finite(walk):
             verdict = VERDICT_OBJECT_RAY_NOT_FINITE
-    if log is not None:
+    if log != 0:
         kind = EVENT_INSTANCE_ENTERED if verdict == VERDICT_NONE else EVENT_INSTANCE_SKIPPED
         add_event(
             log, kind, 0, verdict, 0, instance, node_of(place), lane_of(place), -1, -1, size,
@@ -359,7 +360,7 @@ def walk_bottom(blas, usual, walk, base, counters, log):
     set_bottom(blas, usual, walk)
     world = load_i64(walk + WORLD)
     part = load_i64(world + WORLD_WALK_LEAVES)
-    call_walk_level(part, blas, walk, np.int64(base), np.int64(counters), np.int64(or_zero(log)))
+    call_walk_level(part, blas, walk, np.int64(base), np.int64(counters), np.int64(log))
 
 
 @inline_jit

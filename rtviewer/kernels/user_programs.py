@@ -45,6 +45,7 @@ from rtviewer.kernels.candidate_block import (
     RAISED,
     fail,
 )
+from rtviewer.kernels.compilation import address_kernel
 from rtviewer.kernels.constants import FIRST_USER_PROGRAM
 from rtviewer.kernels.hit_groups import intersection_program, record_of
 from rtviewer.kernels.memory import load_f32, load_i32, load_i64, store_f32, store_i32, store_i64
@@ -103,11 +104,9 @@ def judge_report(block, t, kind):
         program = intersection_program(record_of(np.int64(geometry), False, walk), walk)
         fail(walk, FAULT_HIT_KIND, program - FIRST_USER_PROGRAM, kind)
         return np.int64(0)
-    counters, log = load_i64(block + BLOCK_COUNTERS), load_i64(block + BLOCK_LOG)
-    if log != 0:
-        return np.int64(take_report(block, t, kind, counters, log))
+    counters = load_i64(block + BLOCK_COUNTERS)
     if counters != 0:
-        return np.int64(take_report(block, t, kind, counters, None))
+        return np.int64(take_report(block, t, kind, counters, load_i64(block + BLOCK_LOG)))
     return np.int64(take_report(block, t, kind, None, None))
 
 
@@ -118,7 +117,7 @@ def report_address() -> int:
     """Address of the C function int64(block, float32 t, int64 kind) that reports go to; compiled on first use."""
     if not _kept:
         signature = types.int64(types.int64, types.float32, types.int64)
-        _kept.append(cfunc(signature, nopython=True, cache=True, error_model="numpy")(_report))
+        _kept.append(address_kernel(_report, signature))
     return _kept[0].address
 
 

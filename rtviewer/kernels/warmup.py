@@ -26,12 +26,12 @@ from rtviewer.kernels import (
 
 
 def compile_all(progress: Callable[[float, str], None] | None = None) -> None:
+
     steps = [
         ("builder", _builder),
         ("tracer", _tracer),
         ("tracer of packets", _packets),
-        ("tracer with counters", lambda: _watched_tracer(logging=False)),
-        ("ray log", lambda: _watched_tracer(logging=True)),
+        ("tracer with counters and ray log", _watched_tracer),
         ("updates", _refit),
         ("builder for fast traces", _improver),
     ]
@@ -118,17 +118,15 @@ def _tracer() -> None:
     stream.trace_stream(world.ctypes.data, batch.ctypes.data, room.ctypes.data, 0, 0)
 
 
-def _watched_tracer(*, logging: bool) -> None:
+def _watched_tracer() -> None:
     from rtviewer.kernels import part_library
     from rtviewer.kernels.traverse import trace_rays
 
-    sizes = (state.WORLD_SIZE, state.BATCH_SIZE, state.LOG_SIZE, state.WALK_SIZE)
-    blocks = [np.zeros(size, np.uint8) for size in sizes]
-    world, batch, log, walk = (block.ctypes.data for block in blocks)
-    kind = part_library.LOGGING if logging else part_library.COUNTING
-    for part in (part_library.LEAVES[kind], part_library.OFFERS[kind]):
+    for part in (part_library.counting_leaves, part_library.OFFERS[part_library.COUNTING]):
         part_library.address_of(part)
-    trace_rays(world, batch, 0, log if logging else None, walk, 0, 0)
+    blocks = [np.zeros(size, np.uint8) for size in (state.WORLD_SIZE, state.BATCH_SIZE, state.WALK_SIZE)]
+    world, batch, walk = (block.ctypes.data for block in blocks)
+    trace_rays(world, batch, 0, 0, walk, 0, 0)
 
 
 def _packets() -> None:

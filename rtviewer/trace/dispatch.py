@@ -222,12 +222,12 @@ class Dispatcher:
         log: NDArray[np.int64] | None,
         decisions: NDArray[np.float32] | None = None,
     ) -> tuple[TraceResult, NDArray[np.int64]]:
-        """The result, and with a log, which goes with counters, the number of events after each ray."""
+        """The result, and with a log, which needs counters, the number of events after each ray."""
         from rtviewer.kernels import state
 
         count = len(rays)
         arguments = self._arguments(settings, count, inline=decisions is not None)
-        if not counters:  # which every log goes with
+        if not counters:
             call = self._packet_call(settings, arguments) if len(rays) >= FEWEST_RAYS else None
             if call is not None and go_together(rays.direction):
                 hits, seconds = call.trace(rays)
@@ -246,7 +246,7 @@ class Dispatcher:
         records = table.rows_with(settings.programs) if table is not None else np.zeros((0, 4), np.int32)
         programs = np.array([own.address for own in settings.programs.programs], np.int64)
         world = self._world_of(settings, records, programs)
-        self._put_parts(world, arguments[0], settings, counters=counters, log=log is not None)
+        self._put_parts(world, arguments[0], settings, counters=counters)
         start = time.perf_counter()
         if counted is not None:
             self._trace_alone(world, batch, counted, log, decisions)
@@ -277,7 +277,7 @@ class Dispatcher:
             _put(walk, state.QUERY_DECISIONS, decisions.ctypes.data)
             _put(walk, state.QUERY_DECIDED, len(decisions))
         trace_rays(
-            world.ctypes.data, batch.ctypes.data, counted.ctypes.data, log.ctypes.data if log is not None else None,
+            world.ctypes.data, batch.ctypes.data, counted.ctypes.data, 0 if log is None else log.ctypes.data,
             walk.ctypes.data, 0, len(counted),
         )  # fmt: skip
         del arrays  # the walk pointed to them
@@ -303,7 +303,7 @@ class Dispatcher:
             call = None
             if may_walk_in_packets(self._packet_rules, arguments, settings):
                 world = self._world[0].copy()
-                self._put_parts(world, arguments[0], settings, counters=False, log=False)
+                self._put_parts(world, arguments[0], settings, counters=False)
                 asks = self._packet_rules.meets(int(arguments[0][0]), int(arguments[1][0]))[1]
                 call = PacketCall(arguments, world, self._packet_rules.identities, self.stack_size, settings, asks=asks)
             self._packets = arguments, modes, call
@@ -340,14 +340,14 @@ class Dispatcher:
         return world
 
     def _put_parts(
-        self, world: NDArray[np.uint8], flags: NDArray[np.uint32], settings: TraceSettings, *, counters: bool, log: bool
+        self, world: NDArray[np.uint8], flags: NDArray[np.uint32], settings: TraceSettings, *, counters: bool
     ) -> None:
         """Addresses of the parts of the walk that this call can need; what it cannot need is not compiled."""
         from rtviewer.kernels import part_library, state, stream
 
-        kind = part_library.LOGGING if log else part_library.COUNTING if counters else part_library.PLAIN
-        if kind != part_library.PLAIN:
-            _put(world, state.WORLD_WALK_LEAVES, part_library.address_of(part_library.LEAVES[kind]))
+        kind = part_library.COUNTING if counters else part_library.PLAIN
+        if counters:
+            _put(world, state.WORLD_WALK_LEAVES, part_library.address_of(part_library.counting_leaves))
         else:
             _put(world, state.WORLD_WALK_SLOTS, part_library.address_of(stream.walk_slots))
             if SectionKind.BOX_PACKS in self._leaf_sections:

@@ -71,7 +71,7 @@ class _WithoutRecorder(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
         self.generic_visit(node)
-        if not ast.unparse(node.test).startswith("log is not None"):
+        if not ast.unparse(node.test).startswith(("log is not None", "log != 0")):
             return node
         self.removed += 1
         return node.orelse or ast.Pass()

@@ -184,7 +184,7 @@ def test_no_program_can_trace_so_that_rays_nest_one_deep(root: Path) -> None:
     """What runs for a ray, programs included, starts no other ray. A dispatch is depth 1 of the 31 that may be
     declared."""
     calls = _calls_of(root)
-    parts = {*part_library.LEAVES.values(), *part_library.OFFERS.values(), part_library.plain_boxes}
+    parts = {*part_library.OFFERS.values(), part_library.counting_leaves, part_library.plain_boxes}
     programs_run_in = ("test_leaf", *(part.__name__ for part in parts))
     reached = {name for start in programs_run_in for name in _reached(calls, start)}
     assert {"any_hit", "sphere_roots", "test_box", "test_triangle", "test_met_triangles"} <= reached

@@ -18,12 +18,14 @@ import llvmlite.binding
 import numba
 import platformdirs
 
+from rtviewer.kernels.compilation import BY_PARTS, kernel
+
 
 def _cache_folder() -> Path:
     digest = hashlib.sha256(numba.__version__.encode())
     digest.update(str(numba.config.CPU_NAME or llvmlite.binding.get_host_cpu_name()).encode())
     digest.update(str(numba.config.CPU_FEATURES or llvmlite.binding.get_host_cpu_features().flatten()).encode())
-    digest.update(str(numba.config.BOUNDSCHECK).encode())
+    digest.update(str((numba.config.BOUNDSCHECK, BY_PARTS)).encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
     return Path(platformdirs.user_cache_dir("rtviewer", appauthor=False)) / "kernels" / digest.hexdigest()[:16]
@@ -31,8 +33,6 @@ def _cache_folder() -> Path:
 
 CACHE_FOLDER = _cache_folder()
 numba.config.CACHE_DIR = str(CACHE_FOLDER)
-
-from rtviewer.kernels.compilation import kernel  # noqa: E402
 
 jit = partial(kernel, nogil=True, error_model="numpy", forceinline=False)
 """The one decorator of kernels: releases the GIL, keeps machine code on disk, divides by zero as IEEE says.

@@ -30,11 +30,6 @@ class _Library(codegen.JITCodeLibrary):
         """Everything is optimised once, in what it is linked into."""
         module.data_layout = self._codegen._data_layout
 
-    def _optimize_final_module(self):
-        """Without the round that brings reference counts together: there are none."""
-        passes, builder = self._codegen._module_pass_manager()
-        passes.run(self._final_module, builder)
-
 
 class PartLibrary(_Library):
     """The code of a kernel without that of what it calls; never machine code."""

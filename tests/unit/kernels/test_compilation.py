@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from rtviewer.kernels import compilation
+
 TRACE = """
 import json, sys
 import numpy as np
@@ -47,6 +49,20 @@ def test_without_the_jit_results_are_the_same() -> None:
 def test_bounds_checks_find_nothing(tmp_path: Path) -> None:
     script = TRACE.format(worlds=12)
     assert run(script, NUMBA_BOUNDSCHECK="1", XDG_CACHE_HOME=str(tmp_path))["out"] == run(script)["out"]
+
+
+def test_the_installed_numba_is_one_that_the_short_way_was_tried_with() -> None:
+    """When this fails for a new numba: see whether the next test passes with it, then add it to KNOWN_VERSIONS. Until
+    then kernels are compiled whole, which takes three times as long."""
+    assert compilation.BY_PARTS or os.environ.get("RTVIEWER_WHOLE_KERNELS") == "1"
+
+
+@pytest.mark.slow
+def test_compiled_whole_results_are_the_same(tmp_path: Path) -> None:
+    script = TRACE.format(worlds=12)
+    whole, by_parts = run(script, RTVIEWER_WHOLE_KERNELS="1", XDG_CACHE_HOME=str(tmp_path)), run(script)
+    assert whole["out"] == by_parts["out"]
+    assert Path(str(whole["folder"])).name != Path(str(by_parts["folder"])).name
 
 
 COMPILED = """

@@ -1,9 +1,8 @@
 """Parts of the walk that are compiled by themselves and called by address.
 
-What a function calls is compiled into it, and again into everything above it: the walk through a bottom level, or what
-becomes of a candidate, once for each of the levels between it and ``trace_rays``. A part is compiled once, when a
-dispatch first needs it, and its address stands in the world block (``state``). What costs a call anyway loses nothing
-by it. ``part_library`` has the parts.
+What a kernel calls is compiled into everything that Python calls it through: the walk of slots, or what becomes of a
+candidate, into each walk that there is. A part is compiled once, when a dispatch first needs it, and its address stands
+in the world block (``state``). What costs a call anyway loses nothing by it. ``part_library`` has the parts.
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ from numba.extending import intrinsic
 from rtviewer.kernels import inline_jit
 
 WALK_LEVEL = types.int64(types.int64, types.int64, types.int64, types.int64, types.int64)
-"""walk_level(blas, walk, base, counters, log) -> 0; the last two are 0 where there are none. In walks of triangles that
-count nothing they are the reference to begin at and how many are stacked above ``base``: 0 is the root and nothing
-else. Of packets: enter_group(leaf, packet, walk, entries, size), walk_group(blas, packet, walk, entries, base)."""
+"""Five words and a result that says nothing, but where the part says what it is: ``walk_leaves`` (blas, walk, base,
+counters, log), ``walk_slots``, the boxes of a leaf, and the parts of packets (``packet``, ``packet_any_hit``)."""
 OFFER = types.int64(
     types.int64, types.float32, types.int64, types.float32, types.float32, types.int64, types.int64, types.int64,
     types.int64, types.int64, types.int64,

@@ -146,9 +146,15 @@ def trace_rays(world, batch, counters, log, walk, first, last):
 @inline_jit
 def order_of(walk, ray):
     """The octant whose order of children a ray takes; any order will do where the first hit ends the search."""
+    return ordered(walk, octant_of(walk + ray))
+
+
+@inline_jit
+def ordered(walk, octant):
+    """The same, from the octant."""
     if load_i64(walk + RAY_FLAGS) & RAY_ACCEPT_FIRST_HIT:
         return np.int64(UNORDERED)
-    return octant_of(walk + ray)
+    return octant
 
 
 @inline_jit

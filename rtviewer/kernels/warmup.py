@@ -130,10 +130,10 @@ def _watched_tracer() -> None:
 
 
 def _packets() -> None:
-    from rtviewer.kernels import packet, packet_any_hit, packet_state, part_library
+    from rtviewer.kernels import packet, packet_alone, packet_any_hit, packet_state, part_library
 
     if packet.AVAILABLE:
-        parts = packet.enter_group, packet.walk_group, packet.walk_alone, packet_any_hit.ask_group
+        parts = packet.enter_group, packet.walk_group, packet_alone.walk_alone, packet_any_hit.ask_group
         for part in parts:
             part_library.address_of(part)
         sizes = (packet_state.PACKET_REFS, state.WALK_SIZE, state.WORLD_SIZE, state.STREAM_SIZE)

@@ -157,14 +157,14 @@ class PacketCall:
         """``arguments``: as the dispatch makes them, of which the first value counts. ``world``: a block of
         ``kernels.state`` without hit groups, with the parts of a walk. ``identities``: as of PacketRules. Both are
         kept. ``asks``: whether an any-hit program may be asked."""
-        from rtviewer.kernels import packet, packet_any_hit, packet_state, part_library, state
+        from rtviewer.kernels import packet, packet_alone, packet_any_hit, packet_state, part_library, state
 
         self._kernel = packet.trace_packets
         table = world.view(np.int64)
         table[state.WORLD_RECORD_COUNT // 8] = -1
         table[state.WORLD_ENTER_GROUP // 8] = part_library.address_of(packet.enter_group)
         table[state.WORLD_WALK_GROUP // 8] = part_library.address_of(packet.walk_group)
-        table[state.WORLD_WALK_ALONE // 8] = part_library.address_of(packet.walk_alone)
+        table[state.WORLD_WALK_ALONE // 8] = part_library.address_of(packet_alone.walk_alone)
         if asks:
             table[state.WORLD_ASK_GROUP // 8] = part_library.address_of(packet_any_hit.ask_group)
         self._walk = np.zeros(state.WALK_SIZE, np.uint8)

@@ -204,7 +204,6 @@ def enter_together(world, leaf, packet, walk, entries, size, active):
 def enter_group(leaf, packet, walk, entries, size):
     """The active rays through one instance: filters, then its bottom level, group by group. A part (``parts``)."""
     world, active = load_i64(walk + state.WORLD), np.uint64(load_i64(packet + at.ACTIVE))
-    instance = np.int64(load_i32(leaf + 48))
     if not is_open(world, leaf, walk):
         return 0
     blas = load_i64(walk + state.BLAS)
@@ -212,7 +211,7 @@ def enter_group(leaf, packet, walk, entries, size):
     if load_i64(blas + state.BLAS_IS_TRIANGLES) == 0 or reach >= HUGE:
         go_alone(packet, walk, active, leaf, np.int64(0))
         return 0
-    store_i32(packet + at.ENTERED, np.int32(instance))
+    store_i32(packet + at.ENTERED, np.int32(load_i64(walk + state.INSTANCE)))
     culled = load_i64(walk + state.OPACITY_OF_OPAQUE) >= OPACITY_CULLED_OPAQUE
     store_i32(packet + at.CULLED_OPAQUE, np.int32(1 if culled else 0))
     culled = load_i64(walk + state.OPACITY_OF_NON_OPAQUE) >= OPACITY_CULLED_OPAQUE

@@ -19,7 +19,6 @@ from rtviewer.kernels.batch import are_arguments_alike, begin_ray, finish_ray, s
 from rtviewer.kernels.constants import (
     BOX_PACK_SIZE,
     INDEXED_PACK_SIZE,
-    INSTANCE_DESC_SIZE,
     INSTANCE_LEAF_SIZE,
     NODE_SIZE,
     PACK_IDS,
@@ -39,7 +38,6 @@ from rtviewer.kernels.state import (
     BLAS_LEAVES,
     BLAS_NODES,
     BLAS_REACH,
-    BLAS_ROW_SIZE,
     BLAS_VERTICES,
     EDGES,
     ENDED,
@@ -76,9 +74,6 @@ from rtviewer.kernels.state import (
     T_MIN,
     WALK_SIZE,
     WORLD,
-    WORLD_BLASES,
-    WORLD_DESCS,
-    WORLD_INSTANCE_BLAS,
     WORLD_LEAVES,
     WORLD_NODE_COUNT,
     WORLD_NODES,
@@ -295,12 +290,8 @@ def be_at_bottom(slot, blas):
 
 @jit
 def is_open(world, leaf, slot):
-    """Whether an instance lets rays in; sets what the walk has to know of it."""
-    instance = np.int64(load_i32(leaf + 48))
-    row = np.int64(load_i32(load_i64(world + WORLD_INSTANCE_BLAS) + 4 * instance))
-    desc = load_i64(world + WORLD_DESCS) + instance * INSTANCE_DESC_SIZE
-    store_i64(slot + BLAS, load_i64(world + WORLD_BLASES) + row * BLAS_ROW_SIZE)
-    return instance_verdict(world, row, instance, desc, leaf, slot) == VERDICT_NONE
+    """Whether an instance lets rays in; then the slot knows what its walk has to know of it."""
+    return instance_verdict(world, leaf, slot) == VERDICT_NONE
 
 
 @inline_jit
@@ -312,17 +303,11 @@ def enter(leaf, slot, size):
     usual = is_usual(slot + OBJECT_ORIGIN, load_f32(blas + BLAS_REACH))
     if not usual and not is_object_ray_finite(slot):
         return False
-    begin_bottom(slot, blas, usual, size)
-    return True
-
-
-@inline_jit
-def begin_bottom(slot, blas, usual, size):
-    """The object-space ray of a slot stands at the root of a bottom level, above ``size`` entries of the stack."""
     set_bottom(blas, usual, slot)
     be_at_bottom(slot, blas)
     put_floor(slot, size)
     stand_at_root(slot, size + 1)
+    return True
 
 
 @inline_jit

@@ -291,8 +291,12 @@ def log_node(log, kind, verdict, level, instance, walk, slot):
 
 
 @jit
-def instance_verdict(world, row, instance, desc, leaf, walk):
-    """Steps 1 to 4 of CULL-5 for a whole instance, and what else keeps a ray out; sets the opacities of the walk."""
+def instance_verdict(world, leaf, walk):
+    """Steps 1 to 4 of CULL-5 for a whole instance, and what else keeps a ray out; sets what the walk has to know of the
+    instance, if it is let in."""
+    instance = np.int64(load_i32(leaf + 48))
+    row = np.int64(load_i32(load_i64(world + WORLD_INSTANCE_BLAS) + 4 * instance))
+    desc = load_i64(world + WORLD_DESCS) + instance * INSTANCE_DESC_SIZE
     ray_flags = load_i64(walk + RAY_FLAGS)
     if row < 0:
         return VERDICT_INACTIVE_INSTANCE
@@ -316,6 +320,7 @@ def instance_verdict(world, row, instance, desc, leaf, walk):
         return VERDICT_CULLED_NON_OPAQUE if opacity == OPACITY_CULLED_NON_OPAQUE else VERDICT_CULLED_OPAQUE
     if load_u32(leaf + 52) & INSTANCE_SINGULAR:
         return VERDICT_SINGULAR_TRANSFORM
+    store_i64(walk + BLAS, blas)
     store_i64(walk + INSTANCE, instance)
     store_i64(walk + INSTANCE_FLAGS, flags)
     store_i64(walk + INSTANCE_CONTRIBUTION, np.int64(load_u32(desc + 52) & np.uint32(0xFFFFFF)))
@@ -335,13 +340,9 @@ def set_opacities(flags, ray_flags, walk):
 @inline_jit
 def enter_instance(world, leaf, walk, size, place, entry, leave, counters, log):
     """One instance: filters, then the walk of its bottom level on the stack from ``size`` on."""
-    instance = np.int64(load_i32(leaf + 48))
-    row = np.int64(load_i32(load_i64(world + WORLD_INSTANCE_BLAS) + 4 * instance))
-    desc = load_i64(world + WORLD_DESCS) + instance * INSTANCE_DESC_SIZE
-    verdict = instance_verdict(world, row, instance, desc, leaf, walk)
-    blas = load_i64(world + WORLD_BLASES) + row * BLAS_ROW_SIZE
-    usual = False
+    verdict, blas, usual = instance_verdict(world, leaf, walk), np.int64(0), False
     if verdict == VERDICT_NONE:
+        blas = load_i64(walk + BLAS)
         to_object(leaf, walk)
         usual = is_usual(walk + OBJECT_ORIGIN, load_f32(blas + BLAS_REACH))
         if not usual and not is_object_ray_finite(walk):
@@ -349,7 +350,7 @@ def enter_instance(world, leaf, walk, size, place, entry, leave, counters, log):
     if log != 0:
         kind = EVENT_INSTANCE_ENTERED if verdict == VERDICT_NONE else EVENT_INSTANCE_SKIPPED
         add_event(
-            log, kind, 0, verdict, 0, instance, node_of(place), lane_of(place), -1, -1, size,
+            log, kind, 0, verdict, 0, np.int64(load_i32(leaf + 48)), node_of(place), lane_of(place), -1, -1, size,
             entry, leave, load_f32(walk + T_CURRENT), 0.0, 0.0, 0.0,
         )  # fmt: skip
     if verdict != VERDICT_NONE:
@@ -374,7 +375,6 @@ def set_bottom(blas, usual, walk):
     """What a walk of a bottom level needs of the ray in object space."""
     reach = load_f32(blas + BLAS_REACH)
     set_slab(walk + SLAB_BOTTOM, walk + OBJECT_ORIGIN, reach, usual)
-    store_i64(walk + BLAS, blas)
     if load_i64(blas + BLAS_IS_TRIANGLES) != 0:
         store_i64(walk + KZ, set_shear(walk + SHEAR, walk + OBJECT_ORIGIN, reach))
     store_i64(walk + OCTANT, order_of(walk, OBJECT_ORIGIN))
